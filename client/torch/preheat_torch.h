@@ -1,0 +1,45 @@
+/* The C ABI of libpreheat_torch: torch's dispatcher for those who do not link torch. Open it with
+ * dlopen(RTLD_NOW | RTLD_LOCAL); when torch's own libraries are not found, dlopen says so and there is no eager.
+ *
+ * Errors are strings the caller frees with preheat_torch_free; null means success. Safe from several threads.
+ */
+#ifndef PREHEAT_CLIENT_TORCH_PREHEAT_TORCH_H_
+#define PREHEAT_CLIENT_TORCH_PREHEAT_TORCH_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/runtime/preheat_runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PREHEAT_TORCH_ABI 1
+PREHEAT_EXPORT uint32_t preheat_torch_abi(void);
+PREHEAT_EXPORT const char* preheat_torch_version(void); /* "2.11.0" */
+PREHEAT_EXPORT void preheat_torch_free(void* memory);
+
+/* Extern calls of the runtime (bind options: extern_handler): wraps operands without copying them, calls the
+ * operator boxed and copies its results. `context` is unused: pass null. */
+PREHEAT_EXPORT preheat_status* preheat_torch_extern(void* context, const preheat_extern_call* call);
+
+/* Runs a program eagerly. `program` is a preheat::capture::AtenProgram of the same build; `inputs`, one for each of
+ * its inputs, are borrowed and not written; sizes are 0-d i64. Fills median and 99th percentile of `repeat` runs. */
+PREHEAT_EXPORT char* preheat_torch_time(const void* program, const preheat_tensor* inputs, size_t num_inputs, int32_t repeat,
+                                        double* median_ms, double* p99_ms);
+
+/* A file of tensors that torch.save wrote: sample inputs of a .pt2 archive (data/sample_inputs/model.pt). Only
+ * tensors, numbers and containers are read, no Python objects. Tensors in the order in which they stand. */
+typedef struct preheat_torch_file preheat_torch_file;
+PREHEAT_EXPORT char* preheat_torch_open(const void* bytes, size_t size, preheat_torch_file** out);
+PREHEAT_EXPORT size_t preheat_torch_num_tensors(const preheat_torch_file*);
+/* Valid until the file is closed; dense, row-major. */
+PREHEAT_EXPORT preheat_tensor preheat_torch_tensor(const preheat_torch_file*, size_t index);
+PREHEAT_EXPORT void preheat_torch_close(preheat_torch_file*);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PREHEAT_CLIENT_TORCH_PREHEAT_TORCH_H_ */
