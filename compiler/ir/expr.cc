@@ -11,8 +11,13 @@
 namespace preheat::ir {
 namespace {
 
+// Signed arithmetic that wraps: sizes from outside may be absurd, which is no reason for undefined behaviour.
+int64_t WrapAdd(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
+int64_t WrapMul(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+
 int64_t FloorDivInt(int64_t a, int64_t b) {
   if (b == 0) return 0;
+  if (b == -1) return WrapMul(a, -1);  // the one quotient that overflows
   int64_t q = a / b;
   return q - ((a % b != 0) && ((a < 0) != (b < 0)));
 }
@@ -20,7 +25,7 @@ int64_t FloorDivInt(int64_t a, int64_t b) {
 int64_t Apply(Expr::Fn fn, int64_t a, int64_t b) {
   switch (fn) {
     case Expr::Fn::kFloorDiv: return FloorDivInt(a, b);
-    case Expr::Fn::kMod: return b == 0 ? 0 : a - FloorDivInt(a, b) * b;
+    case Expr::Fn::kMod: return b == 0 || b == -1 ? 0 : a - FloorDivInt(a, b) * b;
     case Expr::Fn::kMax: return std::max(a, b);
     case Expr::Fn::kMin: return std::min(a, b);
   }
@@ -48,7 +53,7 @@ void AddTerm(Expr::Terms& terms, const Expr::Monomial& monomial, int64_t coeffic
   if (coefficient == 0) return;
   auto [it, fresh] = terms.try_emplace(monomial, coefficient);
   if (fresh) return;
-  it->second += coefficient;
+  it->second = WrapAdd(it->second, coefficient);
   if (it->second == 0) terms.erase(it);
 }
 
@@ -123,7 +128,7 @@ bool Expr::operator<(const Expr& other) const {
 }
 
 Expr operator+(const Expr& a, const Expr& b) {
-  if (!a.rep_ && !b.rep_) return Expr(a.value_ + b.value_);
+  if (!a.rep_ && !b.rep_) return Expr(WrapAdd(a.value_, b.value_));
   Expr::Terms terms = a.terms();
   for (const auto& [monomial, coefficient] : b.terms()) AddTerm(terms, monomial, coefficient);
   return Expr(std::move(terms));
@@ -132,14 +137,14 @@ Expr operator+(const Expr& a, const Expr& b) {
 Expr operator-(const Expr& a, const Expr& b) { return a + b * Expr(-1); }
 
 Expr operator*(const Expr& a, const Expr& b) {
-  if (!a.rep_ && !b.rep_) return Expr(a.value_ * b.value_);
+  if (!a.rep_ && !b.rep_) return Expr(WrapMul(a.value_, b.value_));
   Expr::Terms terms;
   for (const auto& [ma, ca] : a.terms()) {
     for (const auto& [mb, cb] : b.terms()) {
       Expr::Monomial product;
       product.reserve(ma.size() + mb.size());
       std::merge(ma.begin(), ma.end(), mb.begin(), mb.end(), std::back_inserter(product));
-      AddTerm(terms, product, ca * cb);
+      AddTerm(terms, product, WrapMul(ca, cb));
     }
   }
   return Expr(std::move(terms));
@@ -241,11 +246,12 @@ int64_t Expr::Evaluate(const std::function<int64_t(const std::string&)>& value_o
   for (const auto& [monomial, coefficient] : rep_->terms) {
     int64_t product = coefficient;
     for (const Atom& atom : monomial) {
-      product *= atom.is_symbol()
-                     ? value_of(atom.symbol)
-                     : Apply(atom.fn, atom.args[0].Evaluate(value_of), atom.args[1].Evaluate(value_of));
+      int64_t value = atom.is_symbol()
+                          ? value_of(atom.symbol)
+                          : Apply(atom.fn, atom.args[0].Evaluate(value_of), atom.args[1].Evaluate(value_of));
+      product = WrapMul(product, value);
     }
-    sum += product;
+    sum = WrapAdd(sum, product);
   }
   return sum;
 }
@@ -302,6 +308,7 @@ class ExprParser {
   explicit ExprParser(absl::string_view text) : text_(text) {}
 
   absl::StatusOr<Expr> Parse() {
+    if (text_.size() > kMaxText) return Fail("a shorter text");
     absl::StatusOr<Expr> e = Sum(0);
     if (!e.ok()) return e;
     Skip();
@@ -311,6 +318,8 @@ class ExprParser {
 
  private:
   static constexpr int kMaxDepth = 200;
+  static constexpr size_t kMaxText = 1 << 14;
+  static constexpr size_t kMaxTerms = 512;  // a product of sums grows faster than its text
 
   void Skip() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
@@ -346,6 +355,7 @@ class ExprParser {
     while (left.ok() && Take('*')) {
       absl::StatusOr<Expr> right = Unit(depth);
       if (!right.ok()) return right;
+      if (left->terms().size() * right->terms().size() > kMaxTerms) return Fail("fewer terms");
       left = *left * *right;
     }
     return left;

@@ -87,9 +87,10 @@ std::vector<Expr> RowMajorStrides(absl::Span<const Expr> shape) {
 Expr TensorType::NumElements() const { return ir::NumElements(shape); }
 
 std::string TensorType::ToString() const {
-  return absl::StrCat(DTypeName(dtype), "[", absl::StrJoin(shape, ", ", [](std::string* out, const Expr& size) {
-                        absl::StrAppend(out, size.ToString());
-                      }), "]");
+  return absl::StrCat(
+      DTypeName(dtype), "[",
+      absl::StrJoin(shape, ", ", [](std::string* out, const Expr& size) { absl::StrAppend(out, size.ToString()); }),
+      "]");
 }
 
 bool Value::operator<(const Value& other) const {

@@ -137,7 +137,7 @@ struct GraphInput {
   int alignment = 16;    // bytes that its address must be a multiple of: 16, or one element's size
   bool frozen = false;   // its contents do not change between Refresh calls: the prologue may use them
   bool is_size = false;  // not a tensor: a 0-d i64 that the caller passes as an integer; `symbol` names it
-  std::string symbol;
+  std::string symbol{};
   bool operator==(const GraphInput& other) const = default;
 };
 
