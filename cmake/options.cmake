@@ -13,7 +13,8 @@ set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
 option(PREHEAT_WITH_TORCH "Build what needs LibTorch: reference numerics, extern handler" ON)
 set(PREHEAT_SANITIZER "" CACHE STRING "address,undefined or thread")
 if(PREHEAT_SANITIZER)
-  add_compile_options(-fsanitize=${PREHEAT_SANITIZER} -fno-omit-frame-pointer)
+  # A finding of undefined behaviour ends the program, so that a test sees it.
+  add_compile_options(-fsanitize=${PREHEAT_SANITIZER} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${PREHEAT_SANITIZER})
 endif()
 
