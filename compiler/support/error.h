@@ -13,8 +13,8 @@ namespace preheat {
 struct Error {
   std::string kind;     // stable and typed: "unknown_dimension", "unsupported_target"; docs: server/ERRORS.md
   std::string message;  // what is wrong
-  std::string where;    // "buckets.yaml:12:7", "node 17 (aten.add.Tensor)"; may be empty
-  std::string fix;      // what to do about it; may be empty
+  std::string where = {};    // "buckets.yaml:12:7", "node 17 (aten.add.Tensor)"; may be empty
+  std::string fix = {};      // what to do about it; may be empty
 };
 
 // A status of that code whose message is `error.message` and which carries the rest.
@@ -28,6 +28,8 @@ absl::Status WithWhere(absl::Status status, absl::string_view where);
 
 // "InvalidArgument" -> "INVALID_ARGUMENT", as gRPC and our JSON write codes.
 std::string CodeName(absl::StatusCode code);
+// The reverse; kUnknown for any other text.
+absl::StatusCode CodeFromName(absl::string_view name);
 
 }  // namespace preheat
 
