@@ -47,4 +47,11 @@ absl::Status WithWhere(absl::Status status, absl::string_view where) {
 
 std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(code); }
 
+absl::StatusCode CodeFromName(absl::string_view name) {
+  for (int code = 0; code <= static_cast<int>(absl::StatusCode::kUnauthenticated); ++code) {
+    if (CodeName(static_cast<absl::StatusCode>(code)) == name) return static_cast<absl::StatusCode>(code);
+  }
+  return absl::StatusCode::kUnknown;
+}
+
 }  // namespace preheat

@@ -1,0 +1,20 @@
+#ifndef PREHEAT_CLIENT_CPP_RPC_STATUS_H_
+#define PREHEAT_CLIENT_CPP_RPC_STATUS_H_
+
+#include <grpcpp/support/status.h>
+
+#include "absl/status/status.h"
+#include "proto/preheat/v1/compile.pb.h"
+
+namespace preheat {
+
+// The status that a wire error stands for, with kind, where and fix as the server wrote them.
+absl::Status FromWire(const v1::Error& error);
+
+// OK for OK. The server's own Error when the call's details carry one; otherwise gRPC's code and text, where
+// kind "unreachable" means that no server answered and "deadline" that none answered in time.
+absl::Status FromGrpc(const grpc::Status& status, const std::string& server);
+
+}  // namespace preheat
+
+#endif  // PREHEAT_CLIENT_CPP_RPC_STATUS_H_
