@@ -32,7 +32,8 @@ std::optional<c10::OperatorHandle> FindOperator(const std::string& op) {
 }
 
 absl::Status Malformed(const std::string& op, const std::string& what) {
-  return MakeError(absl::StatusCode::kInvalidArgument, {.kind = "malformed_program", .message = absl::StrCat(op, ": ", what)});
+  return MakeError(absl::StatusCode::kInvalidArgument,
+                   {.kind = "malformed_program", .message = absl::StrCat(op, ": ", what)});
 }
 
 bool IsFixed(const Argument& a) {
@@ -63,7 +64,8 @@ ir::DType WidenedDType(ir::DType dtype) { return *FromTorch(Widened(ToTorch(dtyp
 Argument Adjusted(const c10::FunctionSchema& schema, const c10::Argument& formal, const Argument* given,
                   absl::Span<const ir::DType> results, bool float64) {
   Argument argument = given != nullptr ? *given : Argument(capture::None{});
-  if (IsDType(formal) && std::holds_alternative<capture::None>(argument) && !TakesTensor(schema) && results.size() == 1) {
+  if (IsDType(formal) && std::holds_alternative<capture::None>(argument) && !TakesTensor(schema) &&
+      results.size() == 1) {
     argument = results[0];
   }
   if (!float64) return argument;
@@ -105,7 +107,8 @@ absl::StatusOr<AtenCall> AtenCall::Make(const std::string& op, absl::Span<const 
     if (!schema.argumentIndexWithName(a.name)) return Malformed(op, absl::StrCat("no argument is called ", a.name));
   }
   for (const c10::Argument& formal : schema.arguments()) {
-    auto found = std::find_if(arguments.begin(), arguments.end(), [&](const NamedArgument& a) { return a.name == formal.name(); });
+    auto found = std::find_if(arguments.begin(), arguments.end(),
+                              [&](const NamedArgument& a) { return a.name == formal.name(); });
     const bool given = found != arguments.end();
     Slot slot{&formal, Adjusted(schema, formal, given ? &found->value : nullptr, results, float64), false, {}};
     const bool decided = given || !std::holds_alternative<capture::None>(slot.given);
@@ -130,7 +133,8 @@ absl::StatusOr<std::vector<c10::IValue>> AtenCall::Run(const CallScope& scope) c
   try {
     torch::jit::Stack stack;
     stack.reserve(slots_.size());
-    for (const Slot& slot : slots_) stack.push_back(slot.fixed ? slot.value : ToIValue(slot.given, *slot.formal, scope));
+    for (const Slot& slot : slots_)
+      stack.push_back(slot.fixed ? slot.value : ToIValue(slot.given, *slot.formal, scope));
     handle_.callBoxed(stack);
     std::vector<c10::IValue> results;
     for (const c10::IValue& value : stack) Flatten(value, results);

@@ -16,7 +16,7 @@ namespace preheat::reference {
 
 // What a call needs to know of its surroundings while it runs.
 struct CallScope {
-  std::function<c10::IValue(int value)> value;              // a tensor or an int64
+  std::function<c10::IValue(int value)> value;               // a tensor or an int64
   std::function<int64_t(const std::string& symbol)> symbol;  // of the integers that are expressions
 };
 
@@ -39,7 +39,7 @@ class AtenCall {
  private:
   struct Slot {
     const c10::Argument* formal;
-    capture::Argument given;   // read when not `fixed`
+    capture::Argument given;  // read when not `fixed`
     bool fixed = false;
     c10::IValue value;
   };

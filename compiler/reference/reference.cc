@@ -105,7 +105,8 @@ class Walker {
     std::vector<int> last(program_.values.size(), -1);
     for (size_t i = 0; i < calls_.size(); ++i) {
       for (int id : calls_[i].Operands()) {
-        if (id < 0 || id >= static_cast<int>(last.size())) return Malformed(absl::StrCat("value ", id, " does not exist"));
+        if (id < 0 || id >= static_cast<int>(last.size()))
+          return Malformed(absl::StrCat("value ", id, " does not exist"));
         last[id] = i;
       }
       for (int id : program_.nodes[i].results) {
@@ -173,7 +174,8 @@ class Walker {
   }
 
   absl::Status Step(const AtenNode& node, const AtenCall& call) {
-    const CallScope scope{[this](int id) { return ValueOf(id); }, [this](const std::string& name) { return SymbolValue(name); }};
+    const CallScope scope{[this](int id) { return ValueOf(id); },
+                          [this](const std::string& name) { return SymbolValue(name); }};
     ASSIGN_OR_RETURN(std::vector<c10::IValue> results, call.Run(scope));
     if (results.size() < node.results.size()) {
       return Malformed(absl::StrCat(node.results.size(), " results declared, ", results.size(), " computed"));
@@ -202,7 +204,8 @@ auto Guarded(const Fn& fn) -> decltype(fn()) {
   try {
     return fn();
   } catch (const c10::Error& e) {
-    return MakeError(absl::StatusCode::kInvalidArgument, {.kind = "reference_failed", .message = e.what_without_backtrace()});
+    return MakeError(absl::StatusCode::kInvalidArgument,
+                     {.kind = "reference_failed", .message = e.what_without_backtrace()});
   } catch (const std::exception& e) {
     return MakeError(absl::StatusCode::kInvalidArgument, {.kind = "reference_failed", .message = e.what()});
   }

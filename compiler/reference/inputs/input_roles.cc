@@ -24,11 +24,52 @@ absl::string_view BaseName(absl::string_view op) {
 
 // Operators whose result holds elements of their first tensors, moved or converted.
 const std::set<absl::string_view>& Movers() {
-  static const auto* names = new std::set<absl::string_view>{
-      "view", "_unsafe_view", "reshape", "_reshape_alias", "flatten", "unflatten", "slice", "select", "expand", "expand_as",
-      "permute", "transpose", "t", "unsqueeze", "squeeze", "alias", "clone", "contiguous", "detach", "detach_", "to",
-      "_to_copy", "type_as", "repeat", "narrow", "unbind", "split", "split_with_sizes", "chunk", "cat", "stack", "flip", "roll",
-      "lift_fresh_copy", "lift_fresh", "lift", "movedim", "swapaxes", "view_copy", "gather", "index_select", "tile", "as_strided", "unfold", "long", "int"};
+  static const auto* names = new std::set<absl::string_view>{"view",
+                                                             "_unsafe_view",
+                                                             "reshape",
+                                                             "_reshape_alias",
+                                                             "flatten",
+                                                             "unflatten",
+                                                             "slice",
+                                                             "select",
+                                                             "expand",
+                                                             "expand_as",
+                                                             "permute",
+                                                             "transpose",
+                                                             "t",
+                                                             "unsqueeze",
+                                                             "squeeze",
+                                                             "alias",
+                                                             "clone",
+                                                             "contiguous",
+                                                             "detach",
+                                                             "detach_",
+                                                             "to",
+                                                             "_to_copy",
+                                                             "type_as",
+                                                             "repeat",
+                                                             "narrow",
+                                                             "unbind",
+                                                             "split",
+                                                             "split_with_sizes",
+                                                             "chunk",
+                                                             "cat",
+                                                             "stack",
+                                                             "flip",
+                                                             "roll",
+                                                             "lift_fresh_copy",
+                                                             "lift_fresh",
+                                                             "lift",
+                                                             "movedim",
+                                                             "swapaxes",
+                                                             "view_copy",
+                                                             "gather",
+                                                             "index_select",
+                                                             "tile",
+                                                             "as_strided",
+                                                             "unfold",
+                                                             "long",
+                                                             "int"};
   return *names;
 }
 
@@ -94,7 +135,8 @@ class RoleFinder {
       for (int id : Refs(node.Find("self"))) Limit(id, Number(node.Find("num_classes")));
     } else if (absl::StrContains(name, "nll_loss") || name == "cross_entropy_loss") {
       for (int id : Refs(node.Find("target"))) Limit(id, SizeOf(node, "self", 1));
-    } else if (node.Find("index") != nullptr && node.Find("dim") != nullptr) {  // gather, scatter, index_select, index_add, ...
+    } else if (node.Find("index") != nullptr &&
+               node.Find("dim") != nullptr) {  // gather, scatter, index_select, index_add, ...
       for (int id : Refs(node.Find("index"))) Limit(id, SizeOf(node, "self", Number(node.Find("dim")).value_or(0)));
     } else if (node.Find("indices") != nullptr && node.Find("self") != nullptr) {  // index, index_put and their kin
       const std::vector<int> ids = Refs(node.Find("indices"));
@@ -135,7 +177,8 @@ class RoleFinder {
 
 }  // namespace
 
-std::vector<InputRole> FindInputRoles(const AtenProgram& program, const std::function<int64_t(const std::string&)>& symbol) {
+std::vector<InputRole> FindInputRoles(const AtenProgram& program,
+                                      const std::function<int64_t(const std::string&)>& symbol) {
   return RoleFinder(program, symbol).Find();
 }
 

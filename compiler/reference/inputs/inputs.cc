@@ -88,7 +88,8 @@ ElementFn Elements(const HostTensor& t, ir::InputKind kind, const InputRole& rol
   const DType dtype = t.dtype;
   if (dtype == DType::kBool) return [=](uint64_t n, char* at) { *at = static_cast<char>(counter.Bits(n) & 1); };
   if (ir::IsInteger(dtype)) {
-    const uint64_t bound = std::clamp<int64_t>(role.bound.value_or(2), 1, dtype == DType::kI8 || dtype == DType::kU8 ? 127 : 32767 * int64_t{65536});
+    const uint64_t bound = std::clamp<int64_t>(
+        role.bound.value_or(2), 1, dtype == DType::kI8 || dtype == DType::kU8 ? 127 : 32767 * int64_t{65536});
     return [=](uint64_t n, char* at) { PutInteger(dtype, counter.Bits(n) % bound, at); };
   }
   if (ir::IsComplex(dtype)) {
@@ -139,7 +140,8 @@ absl::Status CheckBound(const AtenValue& value, const std::map<std::string, int6
   return absl::OkStatus();
 }
 
-absl::StatusOr<HostTensor> EmptyInput(const AtenValue& value, const std::map<std::string, int64_t>& symbols, int input, int64_t& budget) {
+absl::StatusOr<HostTensor> EmptyInput(const AtenValue& value, const std::map<std::string, int64_t>& symbols, int input,
+                                      int64_t& budget) {
   RETURN_IF_ERROR(CheckBound(value, symbols, input));
   std::vector<int64_t> sizes = Evaluate(value.type.tensor.shape, symbols);
   std::vector<int64_t> strides = Evaluate(value.type.strides, symbols);
@@ -150,8 +152,10 @@ absl::StatusOr<HostTensor> EmptyInput(const AtenValue& value, const std::map<std
     elements += static_cast<double>(std::max<int64_t>(sizes[i] - 1, 0)) * strides[i];
   }
   if (elements * ir::DTypeSize(value.type.tensor.dtype) > budget) {
-    return MakeError(absl::StatusCode::kResourceExhausted, {.kind = "inputs_too_large", .message = "the inputs together exceed 16 GiB",
-                                                            .where = absl::StrCat("input ", input), .fix = "choose smaller dimensions"});
+    return MakeError(absl::StatusCode::kResourceExhausted, {.kind = "inputs_too_large",
+                                                            .message = "the inputs together exceed 16 GiB",
+                                                            .where = absl::StrCat("input ", input),
+                                                            .fix = "choose smaller dimensions"});
   }
   budget -= static_cast<int64_t>(elements) * ir::DTypeSize(value.type.tensor.dtype);
   return MakeStrided(value.type.tensor.dtype, std::move(sizes), std::move(strides));
@@ -169,7 +173,8 @@ absl::Status CheckGiven(const HostTensor& given, const HostTensor& wanted, int i
 }
 
 // What the given inputs say of sizes that are a symbol alone.
-void BindGiven(const AtenProgram& program, const std::map<int, HostTensor>& given, std::map<std::string, int64_t>& symbols) {
+void BindGiven(const AtenProgram& program, const std::map<int, HostTensor>& given,
+               std::map<std::string, int64_t>& symbols) {
   for (const auto& [index, tensor] : given) {
     if (index < 0 || index >= static_cast<int>(program.inputs.size())) continue;
     const std::vector<ir::Expr>& shape = program.values[program.inputs[index].value].type.tensor.shape;
@@ -248,7 +253,8 @@ absl::StatusOr<std::map<std::string, int64_t>> CompleteSymbols(const AtenProgram
   int steps = 100000;
   if (Search(program, 0, out, steps)) return out;
   return MakeError(absl::StatusCode::kFailedPrecondition,
-                   {.kind = "no_sizes_found", .message = "no small sizes were found that meet the program's conditions",
+                   {.kind = "no_sizes_found",
+                    .message = "no small sizes were found that meet the program's conditions",
                     .fix = "give the dimensions yourself (--dim)"});
 }
 

@@ -1,0 +1,186 @@
+#include "compiler/reference/reference.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/support/error.h"
+
+namespace preheat::reference {
+namespace {
+
+using capture::Argument;
+using capture::AtenNode;
+using capture::AtenProgram;
+using capture::NamedArgument;
+using capture::ValueRef;
+using ir::DType;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Builds programs value by value.
+struct Builder {
+  AtenProgram program;
+
+  int Value(DType dtype, std::vector<ir::Expr> shape) {
+    capture::AtenValue value;
+    value.type.tensor = {dtype, shape};
+    value.type.strides = ir::RowMajorStrides(shape);
+    program.values.push_back(value);
+    return static_cast<int>(program.values.size()) - 1;
+  }
+  int Input(DType dtype, std::vector<ir::Expr> shape) {
+    const int id = Value(dtype, std::move(shape));
+    program.inputs.push_back({id});
+    return id;
+  }
+  int Op(const std::string& op, std::vector<NamedArgument> args, DType dtype, std::vector<ir::Expr> shape) {
+    const int id = Value(dtype, std::move(shape));
+    AtenNode node;
+    node.op = op;
+    node.args = std::move(args);
+    node.results = {id};
+    program.nodes.push_back(node);
+    return id;
+  }
+  void Output(int id) {
+    capture::OutputSpec spec;
+    spec.value = id;
+    program.outputs.push_back(spec);
+  }
+};
+
+HostTensor Floats(std::vector<int64_t> sizes, const std::vector<float>& values) {
+  HostTensor t = MakeTensor(DType::kF32, std::move(sizes));
+  std::memcpy(t.bytes.data(), values.data(), t.bytes.size());
+  return t;
+}
+
+template <typename T>
+std::vector<T> Read(const HostTensor& t) {
+  std::vector<T> out(t.bytes.size() / sizeof(T));
+  std::memcpy(out.data(), t.bytes.data(), t.bytes.size());
+  return out;
+}
+
+TEST(Reference, NumbersStandForTensorsAsInPython) {
+  Builder b;
+  const int x = b.Input(DType::kF32, {3});
+  b.Output(b.Op("aten.add.Tensor", {{"self", ValueRef{x}}, {"other", ir::Expr(2)}}, DType::kF32, {3}));
+  auto out = RunReference(b.program, {Floats({3}, {1, 2, 3})}, {});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].dtype, DType::kF32);
+  EXPECT_THAT(Read<float>((*out)[0]), ElementsAre(3, 4, 5));
+}
+
+TEST(Reference, Float64WidensTensorsAndDTypeArguments) {
+  Builder b;
+  const int x = b.Input(DType::kF32, {1});
+  const int third = b.Op("aten.div.Tensor", {{"self", ValueRef{x}}, {"other", ir::Expr(3)}}, DType::kF32, {1});
+  b.Output(b.Op("aten._to_copy.default", {{"self", ValueRef{third}}, {"dtype", DType::kF16, true}}, DType::kF16, {1}));
+  ReferenceOptions options;
+  options.float64 = true;
+  auto out = RunReference(b.program, {Floats({1}, {1})}, options);
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].dtype, DType::kF64);
+  EXPECT_THAT(Read<double>((*out)[0]), ElementsAre(1.0 / 3));
+}
+
+TEST(Reference, CreationTakesTheDeclaredTypeNotTheProcessDefault) {
+  Builder b;
+  b.Output(b.Op("aten.full.default", {{"size", std::vector<ir::Expr>{2}}, {"fill_value", 0.5}}, DType::kBF16, {2}));
+  auto out = RunReference(b.program, {}, {});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].dtype, DType::kBF16);
+  ReferenceOptions wide;
+  wide.float64 = true;
+  EXPECT_THAT(Read<double>((*RunReference(b.program, {}, wide))[0]), ElementsAre(0.5, 0.5));
+}
+
+TEST(Reference, SizesComeFromTheInputsThatHaveThem) {
+  Builder b;
+  const ir::Expr n = ir::Expr::Symbol("d0");
+  b.program.symbols.push_back({"d0", 1, std::nullopt});
+  const int x = b.Input(DType::kF32, {n, 2});
+  b.Output(
+      b.Op("aten.view.default", {{"self", ValueRef{x}}, {"size", std::vector<ir::Expr>{n * 2}}}, DType::kF32, {n * 2}));
+  auto out = RunReference(b.program, {Floats({3, 2}, {1, 2, 3, 4, 5, 6})}, {});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_THAT((*out)[0].sizes, ElementsAre(6));
+}
+
+TEST(Reference, ListsOfResultsAndOptionalOperands) {
+  Builder b;
+  const int x = b.Input(DType::kF32, {2, 4});
+  const int index = b.Input(DType::kI64, {2});
+  const int left = b.Value(DType::kF32, {2, 2}), right = b.Value(DType::kF32, {2, 2});
+  AtenNode split;
+  split.op = "aten.split.Tensor";
+  split.args = {{"self", ValueRef{x}}, {"split_size", ir::Expr(2)}, {"dim", ir::Expr(1)}};
+  split.results = {left, right};
+  split.result_is_list = true;
+  b.program.nodes.push_back(split);
+  const std::vector<std::optional<ValueRef>> indices = {std::nullopt, ValueRef{index}};
+  b.Output(b.Op("aten.index.Tensor", {{"self", ValueRef{right}}, {"indices", indices}}, DType::kF32, {2, 2}));
+  HostTensor swap = MakeTensor(DType::kI64, {2});
+  const int64_t order[] = {1, 0};
+  std::memcpy(swap.bytes.data(), order, sizeof(order));
+  auto out = RunReference(b.program, {Floats({2, 4}, {0, 1, 2, 3, 4, 5, 6, 7}), swap}, {});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_THAT(Read<float>((*out)[0]), ElementsAre(3, 2, 7, 6));
+}
+
+TEST(Reference, StridedInputsAreReadAsTheyLie) {
+  Builder b;
+  const int x = b.Input(DType::kF32, {2, 2});
+  b.Output(b.Op("aten.clone.default", {{"self", ValueRef{x}}}, DType::kF32, {2, 2}));
+  HostTensor transposed = Floats({2, 2}, {1, 2, 3, 4});
+  transposed.strides = {1, 2};
+  auto out = RunReference(b.program, {transposed}, {});
+  EXPECT_THAT(Read<float>((*out)[0]), ElementsAre(1, 3, 2, 4));
+}
+
+TEST(Reference, TheSeedDecidesRandomResults) {
+  Builder b;
+  b.Output(b.Op("aten.rand.default", {{"size", std::vector<ir::Expr>{4}}}, DType::kF32, {4}));
+  ReferenceOptions seven;
+  seven.seed = 7;
+  EXPECT_EQ((*RunReference(b.program, {}, seven))[0].bytes, (*RunReference(b.program, {}, seven))[0].bytes);
+  EXPECT_NE((*RunReference(b.program, {}, seven))[0].bytes, (*RunReference(b.program, {}, {}))[0].bytes);
+}
+
+TEST(Reference, ErrorsAreTypedAndNameTheNode) {
+  Builder unknown;
+  unknown.Output(unknown.Op("aten.no_such_thing.default", {}, DType::kF32, {}));
+  auto status = RunReference(unknown.program, {}, {}).status();
+  EXPECT_EQ(GetError(status).kind, "unknown_operator");
+  EXPECT_THAT(GetError(status).where, HasSubstr("aten.no_such_thing.default"));
+
+  Builder wrong;
+  const int x = wrong.Input(DType::kF32, {2}), y = wrong.Input(DType::kF32, {3});
+  wrong.Output(wrong.Op("aten.add.Tensor", {{"self", ValueRef{x}}, {"other", ValueRef{y}}}, DType::kF32, {2}));
+  status = RunReference(wrong.program, {Floats({2}, {1, 2}), Floats({3}, {1, 2, 3})}, {}).status();
+  EXPECT_EQ(GetError(status).kind, "reference_failed");
+  EXPECT_THAT(std::string(status.message()), HasSubstr("must match"));
+
+  Builder argument;
+  argument.Output(argument.Op("aten.relu.default", {{"nonsense", ir::Expr(1)}}, DType::kF32, {}));
+  EXPECT_EQ(GetError(RunReference(argument.program, {}, {}).status()).kind, "malformed_program");
+}
+
+TEST(Reference, TimesTheWalk) {
+  Builder b;
+  const int x = b.Input(DType::kF32, {64, 64});
+  b.Output(b.Op("aten.mm.default", {{"self", ValueRef{x}}, {"mat2", ValueRef{x}}}, DType::kF32, {64, 64}));
+  auto timed = TimeReference(b.program, {MakeTensor(DType::kF32, {64, 64})}, {}, 3);
+  ASSERT_TRUE(timed.ok()) << timed.status();
+  EXPECT_GT(timed->median_ms, 0);
+  EXPECT_EQ(timed->outputs.size(), 1u);
+}
+
+}  // namespace
+}  // namespace preheat::reference
