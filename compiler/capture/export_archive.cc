@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "compiler/capture/check_program.h"
 #include "compiler/capture/export_reader.h"
 #include "compiler/capture/limits.h"
 #include "compiler/support/error.h"
@@ -44,6 +45,7 @@ class Importer {
     for (const Json& spec : Field(signature, "output_specs")) RETURN_IF_ERROR(AddOutput(scope, spec));
     program_.symbols = reader_.symbols();
     RETURN_IF_ERROR(NameDims());
+    RETURN_IF_ERROR(CheckProgram(program_));
     return std::move(program_);
   }
 
