@@ -10,7 +10,7 @@ missing_packages() {
   wanted=$(grep -vE '^[[:space:]]*(#|$)' "$PREHEAT_ROOT/deploy/packages.txt" | sort -u)
   # dpkg-query complains about unknown names and answers for the others: those are the missing ones.
   # shellcheck disable=SC2086
-  installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' $wanted 2>/dev/null | sed -n 's/^installed //p' | sort -u)
+  installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' $wanted 2>/dev/null | sed -n 's/^installed //p' | sort -u || true)
   comm -23 <(printf '%s\n' "$wanted") <(printf '%s\n' "$installed")
 }
 
@@ -42,9 +42,9 @@ find_python() {
   die "no Python 3.11 or newer found" "install python3 (Debian 12 has 3.11)"
 }
 
-# The version of a torch 2.11 which PYTHON can import, or nothing.
+# The version (as its package calls it) of a torch 2.11 which PYTHON can import, or nothing.
 torch_of() {
-  "$1" -c 'import torch; v = str(torch.__version__); print(v if v.startswith("2.11.") else "")' 2>/dev/null || true
+  "$1" -c 'import importlib.metadata as m, torch; v = m.version("torch"); print(v if v.startswith("2.11.") else "")' 2>/dev/null || true
 }
 
 make_venv() {
