@@ -12,8 +12,12 @@ namespace preheat::ir {
 namespace {
 
 // Signed arithmetic that wraps: sizes from outside may be absurd, which is no reason for undefined behaviour.
-int64_t WrapAdd(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
-int64_t WrapMul(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+int64_t WrapAdd(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+int64_t WrapMul(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
 
 int64_t FloorDivInt(int64_t a, int64_t b) {
   if (b == 0) return 0;
@@ -90,9 +94,7 @@ Expr::Expr(Terms terms) {
   rep_ = std::make_shared<const Rep>(Rep{std::move(terms)});
 }
 
-Expr Expr::Symbol(absl::string_view name) {
-  return Expr(Terms{{{Atom{std::string(name), Fn::kFloorDiv, {}}}, 1}});
-}
+Expr Expr::Symbol(absl::string_view name) { return Expr(Terms{{{Atom{std::string(name), Fn::kFloorDiv, {}}}, 1}}); }
 
 const Expr::Terms& Expr::terms() const {
   if (rep_) return rep_->terms;
@@ -204,8 +206,7 @@ std::pair<Expr, Expr> DivideTerms(const Expr& a, const Expr& divisor) {
   for (const auto& [monomial, coefficient] : a.terms()) {
     Expr term = Expr(coefficient);
     for (const Expr::Atom& atom : monomial) {
-      term = term * (atom.is_symbol() ? Expr::Symbol(atom.symbol)
-                                      : Expr::FromAtom(atom));
+      term = term * (atom.is_symbol() ? Expr::Symbol(atom.symbol) : Expr::FromAtom(atom));
     }
     bool divides = std::includes(monomial.begin(), monomial.end(), dm.begin(), dm.end());
     int64_t whole = divides ? FloorDivInt(coefficient, dc) : 0;
@@ -214,8 +215,7 @@ std::pair<Expr, Expr> DivideTerms(const Expr& a, const Expr& divisor) {
       continue;
     }
     Expr::Monomial left;
-    std::set_difference(monomial.begin(), monomial.end(), dm.begin(), dm.end(),
-                        std::back_inserter(left));
+    std::set_difference(monomial.begin(), monomial.end(), dm.begin(), dm.end(), std::back_inserter(left));
     Expr part = Expr(whole);
     for (const Expr::Atom& atom : left) part = part * Expr::FromAtom(atom);
     quotient = quotient + part;
@@ -294,8 +294,8 @@ std::string Expr::ToString() const {
     uint64_t size = negative ? 0 - static_cast<uint64_t>(coefficient) : coefficient;
     if (monomial.empty() || size != 1) absl::StrAppend(&text, size, monomial.empty() ? "" : "*");
     absl::StrAppend(&text, absl::StrJoin(monomial, "*", [](std::string* out, const Atom& atom) {
-                      absl::StrAppend(out, atom.ToString());
-                    }));
+      absl::StrAppend(out, atom.ToString());
+    }));
   }
   return text;
 }
@@ -579,8 +579,7 @@ Expr Ranges::SimplifyAtom(const Expr::Atom& atom) const {
 Expr Ranges::SimplifyNestedDiv(const Expr& a, const Expr& b) const {
   if (a.terms().size() == 1) {
     const auto& [monomial, coefficient] = *a.terms().begin();
-    if (coefficient == 1 && monomial.size() == 1 && !monomial[0].is_symbol() &&
-        monomial[0].fn == Expr::Fn::kFloorDiv) {
+    if (coefficient == 1 && monomial.size() == 1 && !monomial[0].is_symbol() && monomial[0].fn == Expr::Fn::kFloorDiv) {
       return Simplify(Expr::FloorDiv(monomial[0].args[0], monomial[0].args[1] * b));
     }
   }
@@ -605,7 +604,7 @@ std::optional<std::pair<Expr, Expr>> Ranges::CommonFactor(const Expr& a, const E
   if (b.terms().size() != 1) return std::nullopt;
   int64_t whole = b.terms().begin()->second;
   for (const auto& [monomial, coefficient] : a.terms()) {
-    int64_t c = std::abs(coefficient);
+    int64_t c = coefficient < 0 ? WrapMul(coefficient, -1) : coefficient;
     if (c <= 1 || monomial.empty() || whole % c != 0) continue;
     auto split = Split(a, Expr(c));
     if (!split) continue;

@@ -46,8 +46,40 @@ absl::Status OpAttrs::CheckScalar(const std::string& name, DType dtype) {
   return IsFloat(dtype) ? Get<double>(name).status() : Get<int64_t>(name).status();
 }
 
+namespace {
+
+// False when `e` has more parts than are left in `budget`: shapes of shapes may nest without end, and each
+// later step walks them.
+bool Spend(const Expr& e, int& budget) {
+  if (e.is_constant()) return --budget >= 0;
+  for (const auto& [monomial, coefficient] : e.terms()) {
+    if (--budget < 0) return false;
+    for (const Expr::Atom& atom : monomial) {
+      if (--budget < 0) return false;
+      for (const Expr& arg : atom.args) {
+        if (!Spend(arg, budget)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool IsManageable(absl::Span<const Expr> shape) {
+  int budget = 1024;
+  size_t product_terms = 1;
+  for (const Expr& size : shape) {
+    if (!Spend(size, budget)) return false;
+    if (!size.is_constant()) product_terms *= size.terms().size();
+    if (product_terms > 1024) return false;
+  }
+  return true;
+}
+
 absl::Status OpAttrs::CheckSizes(const TensorType& type) const {
   if (type.rank() > kMaxRank) return Fail(absl::StrCat("a rank of ", type.rank(), " is above ", kMaxRank));
+  if (!IsManageable(type.shape)) return Fail("the expressions of a shape are too large");
   int64_t elements = 1;
   for (const Expr& size : type.shape) {
     std::optional<int64_t> value = size.constant();

@@ -14,6 +14,9 @@ namespace preheat::ir {
 inline constexpr int64_t kMaxElements = int64_t{1} << 40;
 inline constexpr int kMaxRank = 16;
 
+// True when the expressions of a shape, and their product, are small enough to be handled.
+bool IsManageable(absl::Span<const Expr> shape);
+
 // The attributes of one operator as its type rule reads them: every failure is INVALID_ARGUMENT and
 // begins with the operator's name; what no rule has asked for is refused in the end.
 class OpAttrs {

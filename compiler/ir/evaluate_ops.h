@@ -1,0 +1,36 @@
+#ifndef PREHEAT_COMPILER_IR_EVALUATE_OPS_H_
+#define PREHEAT_COMPILER_IR_EVALUATE_OPS_H_
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "compiler/ir/graph.h"
+#include "compiler/ir/host_tensor.h"
+
+namespace preheat::ir {
+
+// One node under evaluation: what evaluate.cc hands to the families of operators. The results are there
+// already, with their dtypes and shapes, full of zeros.
+struct Evaluation {
+  const Node& node;
+  absl::Span<const HostTensor* const> operands;
+  const SymbolValues& symbols;
+  std::vector<HostTensor> results;
+
+  const HostTensor& in(int i) const { return *operands[i]; }
+  HostTensor& out(int i = 0) { return results[i]; }
+};
+
+absl::Status EvaluatePointwise(Evaluation& e);
+absl::Status EvaluateReduction(Evaluation& e);  // and scans, argmax, argmin, sort
+absl::Status EvaluateView(Evaluation& e);
+absl::Status EvaluateIndexed(Evaluation& e);  // take, gather, scatter, put_rows
+absl::Status EvaluateLibrary(Evaluation& e);
+
+// What pointwise operators do to two elements, for those that reduce by them. Integers wrap at 64 bits here
+// and at the dtype's width when they are stored.
+absl::StatusOr<double> ApplyFloat(Op op, DType dtype, double a, double b);
+absl::StatusOr<int64_t> ApplyInt(Op op, DType dtype, int64_t a, int64_t b);
+
+}  // namespace preheat::ir
+
+#endif  // PREHEAT_COMPILER_IR_EVALUATE_OPS_H_
