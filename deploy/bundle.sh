@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Collects what another machine needs to run what was built here: our programs and shared libraries, stripped, the
+# Debian libraries they load, the Python package, and env.sh, which sets the paths.
+#   deploy/bundle.sh [FOLDER]         default build/bundle; FOLDER.tar.gz is written beside it
+# The other machine brings glibc, libstdc++ and libgcc (as new as Debian 12's), and torch 2.11 for workers and eager.
+set -euo pipefail
+# shellcheck source=deploy/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+bundle=${1:-$PREHEAT_ROOT/build/bundle}
+[ -x "$PREHEAT_BUILD/bin/compilectl" ] || die "nothing is built in $PREHEAT_BUILD" "deploy/build.sh"
+
+# Libraries that FILE loads from Debian: not the C and C++ runtimes, nothing of .venv or of the build.
+debian_libraries() {
+  ldd "$1" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
+    grep -vE '/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s))\.so' |
+    grep -v "^$PREHEAT_ROOT/" || true
+}
+
+rm -rf "$bundle"
+mkdir -p "$bundle/bin" "$bundle/lib" "$bundle/python"
+ours=()
+for program in preheatd preheat-worker compilectl preheat-load; do
+  [ ! -x "$PREHEAT_BUILD/bin/$program" ] || ours+=("$PREHEAT_BUILD/bin/$program")
+done
+for library in "$PREHEAT_BUILD"/lib/libpreheat_*.so; do
+  [ ! -e "$library" ] || ours+=("$library")
+done
+
+for file in "${ours[@]}"; do
+  case $file in */bin/*) to=bin ;; *) to=lib ;; esac
+  install -m 755 "$file" "$bundle/$to/"
+  debian_libraries "$file"
+done | sort -u | while read -r library; do
+  # By the name that programs ask for, whatever file the link leads to.
+  install -m 644 "$(readlink -f "$library")" "$bundle/lib/$(basename "$library")"
+done
+strip --strip-unneeded "$bundle"/bin/* "$bundle"/lib/*.so*
+
+cp -r "$PREHEAT_ROOT/client/python/preheat" "$bundle/python/"
+find "$bundle/python" -name __pycache__ -prune -exec rm -rf {} +
+
+cat >"$bundle/env.sh" <<'ENV'
+# Source this: . env.sh; then preheatd, preheat-worker, compilectl and Python's `import preheat` are there.
+preheat_bundle="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+preheat_torch="$(python3 -c 'import importlib.util as u, os; print(os.path.dirname(u.find_spec("torch").origin) + "/lib")' 2>/dev/null)"
+export PATH="$preheat_bundle/bin:$PATH"
+export LD_LIBRARY_PATH="$preheat_bundle/lib${preheat_torch:+:$preheat_torch}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export PYTHONPATH="$preheat_bundle/python${PYTHONPATH:+:$PYTHONPATH}"
+export PREHEAT_RUNTIME="$preheat_bundle/lib/libpreheat_runtime.so"
+ENV
+
+tar -C "$(dirname "$bundle")" -czf "$bundle.tar.gz" "$(basename "$bundle")"
+say "$bundle: $(du -sm "$bundle" | cut -f1) MiB; $bundle.tar.gz: $(du -sm "$bundle.tar.gz" | cut -f1) MiB"
