@@ -41,8 +41,8 @@ PREHEAT_EXPORT preheat_status* preheat_status_new(const char* code, const char* 
 /* --- Tensors: DLPack's meaning (strides in elements, never null here; data is the first element). --- */
 typedef enum { PREHEAT_CPU = 0, PREHEAT_CUDA = 1 } preheat_device_type;
 typedef struct {
-  void* data;            /* may be null when there is no element */
-  int32_t dtype;         /* numbers of compiler/ir/dtype.h */
+  void* data;    /* may be null when there is no element */
+  int32_t dtype; /* numbers of compiler/ir/dtype.h */
   int32_t rank;
   const int64_t* sizes;
   const int64_t* strides;
@@ -52,13 +52,13 @@ typedef struct {
 
 /* --- Extern calls: operators without a native form, run by the caller's dispatcher. --- */
 typedef struct {
-  const char* op;                   /* "aten.sort.stable" */
-  const char* call;                 /* arguments as JSON, sizes already numbers */
+  const char* op;   /* "aten.sort.stable" */
+  const char* call; /* arguments as JSON, sizes already numbers */
   const preheat_tensor* operands;
   size_t num_operands;
-  const preheat_tensor* results;    /* memory to write, of the declared shape and strides */
+  const preheat_tensor* results; /* memory to write, of the declared shape and strides */
   size_t num_results;
-  int64_t* defined;                 /* values of the symbols that the call defines */
+  int64_t* defined; /* values of the symbols that the call defines */
   size_t num_defined;
   void* stream;
 } preheat_extern_call;
@@ -68,33 +68,35 @@ typedef preheat_status* (*preheat_extern_handler)(void* context, const preheat_e
 /* --- Executable: immutable, shared by sessions. --- */
 typedef struct preheat_executable preheat_executable;
 typedef struct {
-  const char* digest;  /* 64 hexadecimal digits: checked against the bytes */
+  const char* digest; /* 64 hexadecimal digits: checked against the bytes */
   const void* data;
   size_t size;
 } preheat_blob;
 typedef struct {
-  const char* cache_dir;  /* where code is put as digest-named files before it is loaded; null: a private temporary folder */
-  int32_t num_threads;    /* 0: OpenMP's own choice at each run */
+  const char*
+      cache_dir; /* where code is put as digest-named files before it is loaded; null: a private temporary folder */
+  int32_t num_threads; /* 0: OpenMP's own choice at each run */
 } preheat_load_options;
 /* `plan` and every code blob it names. DATA_LOSS "corrupt_artifact", FAILED_PRECONDITION "incompatible_plan" (both
  * versions named), "unsupported_cpu" (the features that this CPU lacks), "noexec_cache_dir". */
-PREHEAT_EXPORT preheat_status* preheat_executable_load(const void* plan, size_t plan_size, const preheat_blob* blobs, size_t num_blobs,
-                                                       const preheat_load_options* options, preheat_executable** out);
+PREHEAT_EXPORT preheat_status* preheat_executable_load(const void* plan, size_t plan_size, const preheat_blob* blobs,
+                                                       size_t num_blobs, const preheat_load_options* options,
+                                                       preheat_executable** out);
 PREHEAT_EXPORT void preheat_executable_release(preheat_executable*);
 
 typedef struct {
-  int32_t kind;       /* InputKind of plan.fbs */
+  int32_t kind; /* InputKind of plan.fbs */
   int32_t dtype;
   int32_t rank;
   int32_t frozen;
-  int32_t is_size;    /* pass its value in sizes[0] of a rank-1 tensor without data */
-  int32_t mutated;    /* run writes into it */
+  int32_t is_size; /* pass its value in sizes[0] of a rank-1 tensor without data */
+  int32_t mutated; /* run writes into it */
 } preheat_input_info;
 typedef struct {
   int32_t dtype;
   int32_t rank;
-  int32_t mutates;        /* >= 0: no tensor is passed for it */
-  int32_t aliases_input;  /* -1: none */
+  int32_t mutates;       /* >= 0: no tensor is passed for it */
+  int32_t aliases_input; /* -1: none */
 } preheat_output_info;
 PREHEAT_EXPORT size_t preheat_num_inputs(const preheat_executable*);
 PREHEAT_EXPORT size_t preheat_num_outputs(const preheat_executable*);
@@ -104,17 +106,20 @@ PREHEAT_EXPORT size_t preheat_num_symbols(const preheat_executable*);
 PREHEAT_EXPORT const char* preheat_symbol_name(const preheat_executable*, size_t index);
 /* Values of the symbols that these inputs bind, checked against types, strides, alignment and guards: INVALID_ARGUMENT
  * "layout_mismatch", "dtype_mismatch", "shape_mismatch", OUT_OF_RANGE "size_out_of_range"; each names the input. */
-PREHEAT_EXPORT preheat_status* preheat_bind_symbols(const preheat_executable*, const preheat_tensor* inputs, size_t num_inputs, int64_t* symbols);
+PREHEAT_EXPORT preheat_status* preheat_bind_symbols(const preheat_executable*, const preheat_tensor* inputs,
+                                                    size_t num_inputs, int64_t* symbols);
 /* Sizes and strides of an input or output under a binding; arrays of its rank. */
-PREHEAT_EXPORT void preheat_input_shape(const preheat_executable*, const int64_t* symbols, size_t index, int64_t* sizes, int64_t* strides);
-PREHEAT_EXPORT void preheat_output_shape(const preheat_executable*, const int64_t* symbols, size_t index, int64_t* sizes, int64_t* strides);
+PREHEAT_EXPORT void preheat_input_shape(const preheat_executable*, const int64_t* symbols, size_t index, int64_t* sizes,
+                                        int64_t* strides);
+PREHEAT_EXPORT void preheat_output_shape(const preheat_executable*, const int64_t* symbols, size_t index,
+                                         int64_t* sizes, int64_t* strides);
 /* Bytes of arena that one run needs under a binding. */
 PREHEAT_EXPORT int64_t preheat_arena_bytes(const preheat_executable*, const int64_t* symbols);
 
 /* --- Session: an executable with its frozen inputs, packed weights and arenas. --- */
 typedef struct preheat_session preheat_session;
 typedef struct {
-  const preheat_tensor* frozen;       /* the frozen inputs, in input order; none when the plan has none */
+  const preheat_tensor* frozen; /* the frozen inputs, in input order; none when the plan has none */
   size_t num_frozen;
   int32_t device_index;
   preheat_extern_handler extern_handler; /* null: plans with extern steps are refused: "extern_needs_torch" */
@@ -124,21 +129,23 @@ typedef struct {
 PREHEAT_EXPORT preheat_status* preheat_bind(preheat_executable*, const preheat_bind_options*, preheat_session** out);
 PREHEAT_EXPORT void preheat_session_release(preheat_session*);
 /* Frozen inputs have changed their contents, or (frozen not null) their tensors. Not concurrent with runs. */
-PREHEAT_EXPORT preheat_status* preheat_session_refresh(preheat_session*, const preheat_tensor* frozen, size_t num_frozen);
+PREHEAT_EXPORT preheat_status* preheat_session_refresh(preheat_session*, const preheat_tensor* frozen,
+                                                       size_t num_frozen);
 
-/* Runs once. `inputs`: every input that is not frozen, in order. `outputs`: memory for every output that mutates nothing, in
- * order. Everything is checked as in bind_symbols. Several threads may run one session at once: each run takes an
- * arena of its own. `stream`: null on a CPU. */
-PREHEAT_EXPORT preheat_status* preheat_session_run(preheat_session*, const preheat_tensor* inputs, size_t num_inputs, const preheat_tensor* outputs,
-                                                   size_t num_outputs, void* stream);
+/* Runs once. `inputs`: every input that is not frozen, in order. `outputs`: memory for every output that mutates
+ * nothing, in order. Everything is checked as in bind_symbols. Several threads may run one session at once: each run
+ * takes an arena of its own. `stream`: null on a CPU. */
+PREHEAT_EXPORT preheat_status* preheat_session_run(preheat_session*, const preheat_tensor* inputs, size_t num_inputs,
+                                                   const preheat_tensor* outputs, size_t num_outputs, void* stream);
 /* The same without checks, for callers that have compared types before (a front end behind guards): addresses
- * only, and the symbols' values. `arena`: memory of at least arena_bytes, 64-byte aligned, or null for the session's own. */
-PREHEAT_EXPORT preheat_status* preheat_session_run_raw(preheat_session*, const int64_t* symbols, void* const* inputs, void* const* outputs, void* arena,
-                                                       void* stream);
+ * only, and the symbols' values. `arena`: memory of at least arena_bytes, 64-byte aligned, or null for the session's
+ * own. */
+PREHEAT_EXPORT preheat_status* preheat_session_run_raw(preheat_session*, const int64_t* symbols, void* const* inputs,
+                                                       void* const* outputs, void* arena, void* stream);
 
 /* What the last run took, step by step: filled only after preheat_session_profile(session, 1). */
 typedef struct {
-  const char* name;   /* the kernel's, "matmul", "extern aten.sort" */
+  const char* name; /* the kernel's, "matmul", "extern aten.sort" */
   double seconds;
 } preheat_step_time;
 PREHEAT_EXPORT void preheat_session_profile(preheat_session*, int32_t on);

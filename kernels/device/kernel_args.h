@@ -1,5 +1,5 @@
-#ifndef PREHEAT_KERNELS_RUNTIME_KERNEL_ARGS_H_
-#define PREHEAT_KERNELS_RUNTIME_KERNEL_ARGS_H_
+#ifndef PREHEAT_KERNELS_DEVICE_KERNEL_ARGS_H_
+#define PREHEAT_KERNELS_DEVICE_KERNEL_ARGS_H_
 
 #include <cstdint>
 
@@ -18,4 +18,4 @@ using KernelFunction = void (*)(const KernelArgs* args, int64_t begin, int64_t e
 
 }  // namespace preheat
 
-#endif  // PREHEAT_KERNELS_RUNTIME_KERNEL_ARGS_H_
+#endif  // PREHEAT_KERNELS_DEVICE_KERNEL_ARGS_H_

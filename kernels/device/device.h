@@ -1,0 +1,76 @@
+#ifndef PREHEAT_KERNELS_DEVICE_DEVICE_H_
+#define PREHEAT_KERNELS_DEVICE_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace preheat {
+
+// Code that a device can run. Functions found in it are valid as long as it lives.
+class LoadedCode {
+ public:
+  virtual ~LoadedCode() = default;
+  // The address of a function (CPU) or its handle (CUfunction). NOT_FOUND names the symbol.
+  virtual absl::StatusOr<void*> Find(const char* symbol) const = 0;
+};
+
+// Bytes of a shared object or a cubin, with the SHA-256 that they must have.
+struct CodeImage {
+  absl::string_view digest;
+  absl::string_view bytes;
+};
+
+// One launch. Which fields count is the device's: ranges on a CPU, grid and block on a GPU.
+struct Launch {
+  void* function = nullptr;
+  void* const* buffers = nullptr;
+  const int64_t* scalars = nullptr;
+  int32_t* error = nullptr;
+  int64_t extent = 0;            // CPU: the function is called on ranges of [0, extent)
+  int64_t grain = 1;             // CPU: least iterations worth a thread
+  char* scratch = nullptr;       // CPU: `scratch_bytes` for each of ThreadsFor(extent, grain) threads
+  int64_t scratch_bytes = 0;     // CPU: for one thread, a multiple of 64; GPU: dynamic shared memory
+  uint32_t grid[3] = {1, 1, 1};  // GPU
+  uint32_t block[3] = {1, 1, 1};
+};
+
+// An order of launches; null is the device's default. On a CPU there is but one, and launches are done when they
+// return.
+using Stream = void*;
+
+// A point in a stream.
+class Event {
+ public:
+  virtual ~Event() = default;
+};
+
+// What the runtime needs of a device, shaped after the CUDA driver's calls. One object a device; every function may be
+// called from several threads at once.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual absl::string_view name() const = 0;
+
+  // Memory aligned to 64 bytes, contents undefined. RESOURCE_EXHAUSTED "out_of_memory" names the size.
+  virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
+  virtual void Free(void* memory) = 0;
+
+  // Checks the digest and loads. The same digest loaded twice is loaded once.
+  virtual absl::StatusOr<std::shared_ptr<const LoadedCode>> Load(const CodeImage& image) = 0;
+
+  // Enqueues (CPU: does) one launch.
+  virtual absl::Status Launch(const struct Launch& launch, Stream stream) = 0;
+
+  virtual absl::StatusOr<std::unique_ptr<Event>> Record(Stream stream) = 0;
+  // Seconds from one event to a later one; waits until both have happened.
+  virtual absl::StatusOr<double> SecondsBetween(const Event& first, const Event& second) = 0;
+  virtual absl::Status Synchronize(Stream stream) = 0;
+};
+
+}  // namespace preheat
+
+#endif  // PREHEAT_KERNELS_DEVICE_DEVICE_H_

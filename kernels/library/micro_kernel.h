@@ -1,0 +1,36 @@
+#ifndef PREHEAT_KERNELS_LIBRARY_MICRO_KERNEL_H_
+#define PREHEAT_KERNELS_LIBRARY_MICRO_KERNEL_H_
+
+#include <cstdint>
+
+namespace preheat::library {
+
+// The innermost loop of the own matrix product, compiled for each level of the CPU (micro_kernel_<level>.cc). Those
+// files include nothing of the standard library: an inline function of it, compiled for AVX-512 there, could be the
+// copy that the linker keeps for everybody.
+//
+// c[mr x nr] += a * b. `a` holds depth columns of mr values, `b` depth rows of nr values, one after another; all are
+// aligned to 64 bytes and `ldc` (in elements) keeps the rows of c aligned to nr values.
+template <typename T>
+struct MicroKernel {
+  int mr, nr;
+  void (*run)(int64_t depth, const T* a, const T* b, T* c, int64_t ldc);
+};
+
+struct MicroKernels {
+  MicroKernel<float> f32;
+  MicroKernel<double> f64;
+  MicroKernel<uint32_t> u32;  // integers wrap, so signs do not matter
+  MicroKernel<uint64_t> u64;
+};
+
+extern const MicroKernels kMicroKernelsV2;
+extern const MicroKernels kMicroKernelsV3;
+extern const MicroKernels kMicroKernelsV4;
+
+// The best for this CPU.
+const MicroKernels& HostMicroKernels();
+
+}  // namespace preheat::library
+
+#endif  // PREHEAT_KERNELS_LIBRARY_MICRO_KERNEL_H_

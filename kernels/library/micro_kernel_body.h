@@ -1,0 +1,36 @@
+// The body of micro_kernel_<level>.cc, which sets PREHEAT_VECTOR_BYTES and PREHEAT_ROWS. No include guard is needed:
+// each file includes it once, and everything is local to that file.
+#include "kernels/library/micro_kernel.h"
+
+namespace preheat::library {
+namespace {
+
+template <typename T, int Rows, int Vectors>
+void Run(int64_t depth, const T* a, const T* b, T* c, int64_t ldc) {
+  typedef T Vector __attribute__((vector_size(PREHEAT_VECTOR_BYTES), may_alias));
+  constexpr int kLanes = PREHEAT_VECTOR_BYTES / sizeof(T);
+  Vector sums[Rows][Vectors] = {};
+  for (int64_t k = 0; k < depth; ++k, a += Rows, b += Vectors * kLanes) {
+    Vector right[Vectors];
+#pragma GCC unroll 8
+    for (int j = 0; j < Vectors; ++j) right[j] = *reinterpret_cast<const Vector*>(b + j * kLanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 8
+      for (int j = 0; j < Vectors; ++j) sums[i][j] += a[i] * right[j];
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 8
+    for (int j = 0; j < Vectors; ++j) *reinterpret_cast<Vector*>(c + i * ldc + j * kLanes) += sums[i][j];
+  }
+}
+
+template <typename T>
+constexpr MicroKernel<T> Kernel() {
+  return {PREHEAT_ROWS, 2 * PREHEAT_VECTOR_BYTES / static_cast<int>(sizeof(T)), &Run<T, PREHEAT_ROWS, 2>};
+}
+
+}  // namespace
+}  // namespace preheat::library

@@ -1,0 +1,10 @@
+// Compiled for x86-64-v3: see CMakeLists.txt.
+#define PREHEAT_VECTOR_BYTES 32
+#define PREHEAT_ROWS 6
+#include "kernels/library/micro_kernel_body.h"
+
+namespace preheat::library {
+
+const MicroKernels kMicroKernelsV3 = {Kernel<float>(), Kernel<double>(), Kernel<uint32_t>(), Kernel<uint64_t>()};
+
+}  // namespace preheat::library

@@ -1,0 +1,79 @@
+#include "kernels/library/providers.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/support/status_macros.h"
+#include "kernels/library/loops.h"
+#include "kernels/library/plugin.h"
+
+namespace preheat::library {
+namespace {
+
+// The table: who is asked, in this order, and for which dtypes. A provider may still decline a call.
+struct Row {
+  const Provider* provider;  // null when its plugin is not here
+  bool (*takes)(DType dtype);
+};
+
+const std::vector<Row>& Table() {
+  static const std::vector<Row>& table = *new std::vector<Row>{
+      {OneDnnProvider(), [](DType t) { return t == DType::kF32 || t == DType::kBF16; }},
+      {&LoopsProvider(), [](DType) { return true; }},
+  };
+  return table;
+}
+
+// The caller's order of operands around a call whose operands were exchanged.
+class Swapped : public PreparedCall {
+ public:
+  explicit Swapped(std::unique_ptr<PreparedCall> call) : call_(std::move(call)) {}
+  int64_t scratch_bytes() const override { return call_->scratch_bytes(); }
+  std::string pack_key(int operand) const override { return call_->pack_key(1 - operand); }
+  int64_t packed_bytes(int operand) const override { return call_->packed_bytes(1 - operand); }
+  absl::Status Pack(int operand, const void* from, void* to) const override {
+    return call_->Pack(1 - operand, from, to);
+  }
+  absl::Status Run(const preheat_lib_addresses& addresses) const override {
+    preheat_lib_addresses exchanged = addresses;
+    std::swap(exchanged.operands[0], exchanged.operands[1]);
+    std::swap(exchanged.packed[0], exchanged.packed[1]);
+    return call_->Run(exchanged);
+  }
+
+ private:
+  const std::unique_ptr<PreparedCall> call_;
+};
+
+absl::StatusOr<std::unique_ptr<PreparedCall>> FirstThatTakes(const CallSpec& call, absl::string_view preferred) {
+  for (const bool asked : {true, false}) {
+    for (const Row& row : Table()) {
+      if (row.provider == nullptr || (row.provider->name() == preferred) != asked) continue;
+      if (!row.takes(static_cast<DType>(call.result.dtype))) continue;
+      absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = row.provider->Prepare(call);
+      if (prepared.ok() || !absl::IsUnimplemented(prepared.status())) return prepared;
+    }
+  }
+  return absl::InternalError("no provider takes this call");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PreparedCall>> Prepare(const CallSpec& call, absl::string_view preferred) {
+  RETURN_IF_ERROR(CheckCall(call));
+  bool swapped = false;
+  const CallSpec normal = NormalizeCall(call, &swapped);
+  ASSIGN_OR_RETURN(std::unique_ptr<PreparedCall> prepared, FirstThatTakes(normal, preferred));
+  if (swapped) prepared = std::make_unique<Swapped>(std::move(prepared));
+  return prepared;
+}
+
+std::vector<std::string> ProviderNames() {
+  std::vector<std::string> names;
+  for (const Row& row : Table()) {
+    if (row.provider != nullptr) names.push_back(std::string(row.provider->name()));
+  }
+  return names;
+}
+
+}  // namespace preheat::library

@@ -1,0 +1,320 @@
+#include "kernels/library/providers.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/device/cpu_device.h"
+#include "kernels/library/naive.h"
+
+namespace preheat::library {
+namespace {
+
+using Random = std::mt19937;
+
+int64_t Pick(Random& random, int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(random);
+}
+
+// Strides of a random order of dimensions with random gaps; now and then dense, now and then with a broadcast
+// dimension.
+std::vector<int64_t> RandomStrides(Random& random, const std::vector<int64_t>& sizes, bool may_broadcast) {
+  std::vector<int> order(sizes.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+  const int64_t style = Pick(random, 0, 3);  // 0, 1: row major
+  if (style >= 2) std::shuffle(order.begin(), order.end(), random);
+  std::vector<int64_t> strides(sizes.size(), 0);
+  int64_t next = 1;
+  for (auto d = order.rbegin(); d != order.rend(); ++d) {
+    if (style == 3 && Pick(random, 0, 3) == 0) next += Pick(random, 0, 3);
+    strides[*d] = next;
+    next *= std::max<int64_t>(1, sizes[*d]);
+  }
+  if (may_broadcast && !sizes.empty() && Pick(random, 0, 5) == 0) strides[Pick(random, 0, sizes.size() - 1)] = 0;
+  return strides;
+}
+
+TensorSpec RandomTensor(Random& random, int32_t dtype, std::vector<int64_t> sizes, bool may_broadcast) {
+  std::vector<int64_t> strides = RandomStrides(random, sizes, may_broadcast);
+  return {dtype, std::move(sizes), std::move(strides)};
+}
+
+CallSpec RandomMatMul(Random& random, int32_t dtype) {
+  std::vector<int64_t> batch(Pick(random, 0, 2));
+  for (int64_t& size : batch) size = Pick(random, 1, 3);
+  const auto size = [&] { return Pick(random, 0, 4) == 0 ? Pick(random, 0, 150) : Pick(random, 1, 40); };
+  const int64_t m = size(), n = size(), k = Pick(random, 0, 8) == 0 ? Pick(random, 256, 600) : size();
+  const auto shape = [&](int64_t rows, int64_t columns) {
+    std::vector<int64_t> sizes = batch;
+    sizes.push_back(rows);
+    sizes.push_back(columns);
+    return sizes;
+  };
+  CallSpec call;
+  call.operands[0] = RandomTensor(random, dtype, shape(m, k), true);
+  call.operands[1] = RandomTensor(random, dtype, shape(k, n), true);
+  call.result = RandomTensor(random, dtype, shape(m, n), false);
+  return call;
+}
+
+struct ConvShapes {
+  std::vector<int64_t> x, w, y;
+};
+
+ConvShapes RandomConvShapes(Random& random, CallSpec& call) {
+  const int spatial = static_cast<int>(Pick(random, 1, 3));
+  call.groups = Pick(random, 0, 1) == 0 ? 1 : Pick(random, 1, 4);
+  const int64_t in = Pick(random, 1, spatial == 3 ? 3 : 17), out = Pick(random, 1, spatial == 3 ? 3 : 17);
+  const int64_t images = Pick(random, 1, 2);
+  ConvShapes shapes{{images, in * call.groups}, {out * call.groups, in}, {images, out * call.groups}};
+  for (int d = 0; d < spatial; ++d) {
+    const int64_t window = Pick(random, 1, 3), stride = Pick(random, 1, 3), dilation = Pick(random, 1, 2);
+    const int64_t padding = Pick(random, 0, 2), span = dilation * (window - 1) + 1;
+    const int64_t size = std::max<int64_t>(1, span - 2 * padding) + Pick(random, 0, spatial == 3 ? 4 : 12);
+    call.stride.push_back(stride);
+    call.padding.push_back(padding);
+    call.dilation.push_back(dilation);
+    shapes.x.push_back(size);
+    shapes.w.push_back(window);
+    shapes.y.push_back((size + 2 * padding - span) / stride + 1);
+  }
+  return shapes;
+}
+
+CallSpec RandomConv(Random& random, int32_t op, int32_t dtype) {
+  CallSpec call;
+  call.op = op;
+  call.transposed = Pick(random, 0, 2) == 0;
+  ConvShapes shapes = RandomConvShapes(random, call);
+  if (call.transposed) std::swap(shapes.x, shapes.y);
+  std::vector<int64_t> sizes[3] = {shapes.x, shapes.w, shapes.y};
+  if (op == PREHEAT_LIB_CONV_GRAD_INPUT) std::swap(sizes[0], sizes[2]);
+  if (op == PREHEAT_LIB_CONV_GRAD_WEIGHT) sizes[0] = shapes.y, sizes[1] = shapes.x, sizes[2] = shapes.w;
+  call.operands[0] = RandomTensor(random, dtype, sizes[0], true);
+  call.operands[1] = RandomTensor(random, dtype, sizes[1], true);
+  call.result = RandomTensor(random, dtype, sizes[2], false);
+  return call;
+}
+
+bool IsReal(int32_t dtype) { return dtype >= static_cast<int32_t>(DType::kF16); }
+
+void AddEpilogues(Random& random, CallSpec& call) {
+  for (int64_t n = Pick(random, 0, 3); n > 0; --n) {
+    const int32_t op = static_cast<int32_t>(Pick(random, 0, IsReal(call.result.dtype) ? 7 : 2));
+    EpilogueSpec step{op, {}};
+    if (op == PREHEAT_LIB_BIAS) {
+      if (call.op == PREHEAT_LIB_CONV_GRAD_WEIGHT) continue;
+      const int64_t channels = call.op == PREHEAT_LIB_MATMUL ? call.result.sizes.back() : call.result.sizes[1];
+      step.operand = RandomTensor(random, call.result.dtype, {channels}, true);
+    } else if (op == PREHEAT_LIB_RESIDUAL) {
+      step.operand = RandomTensor(random, call.result.dtype, call.result.sizes, true);
+      if (Pick(random, 0, 1) == 0) step.operand.strides = call.result.strides;
+    }
+    call.epilogue.push_back(step);
+  }
+}
+
+CallSpec RandomCall(Random& random, int32_t op, int32_t dtype) {
+  CallSpec call = op == PREHEAT_LIB_MATMUL ? RandomMatMul(random, dtype) : RandomConv(random, op, dtype);
+  AddEpilogues(random, call);
+  call.frozen[1] = op != PREHEAT_LIB_CONV_GRAD_WEIGHT && Pick(random, 0, 1) == 0;
+  return call;
+}
+
+HostData Filled(Random& random, const TensorSpec& spec) {
+  HostData data(spec);
+  std::normal_distribution<double> normal;
+  const int64_t count = static_cast<int64_t>(data.bytes.size()) / SizeOfDType(spec.dtype);
+  for (int64_t i = 0; i < count; ++i) {
+    data.Set(i, IsReal(spec.dtype) ? normal(random) : static_cast<double>(Pick(random, spec.dtype == 1 ? 0 : -3, 3)));
+  }
+  return data;
+}
+
+struct Aligned {
+  explicit Aligned(int64_t bytes) : data(AllocateAligned(bytes)) {}
+  ~Aligned() { FreeAligned(data); }
+  void* data;
+};
+
+void RunOnce(const PreparedCall& prepared, const HostData& a, const HostData& b, const std::vector<HostData>& epilogue,
+             HostData& result) {
+  Aligned scratch(prepared.scratch_bytes());
+  preheat_lib_addresses addresses = {};
+  addresses.operands[0] = a.bytes.data();
+  addresses.operands[1] = b.bytes.data();
+  std::vector<std::unique_ptr<Aligned>> packed;
+  for (int i = 0; i < 2; ++i) {
+    if (prepared.pack_key(i).empty()) continue;
+    packed.push_back(std::make_unique<Aligned>(prepared.packed_bytes(i)));
+    ASSERT_TRUE(prepared.Pack(i, addresses.operands[i], packed.back()->data).ok());
+    addresses.packed[i] = packed.back()->data;
+  }
+  std::vector<const void*> pointers;
+  for (const HostData& data : epilogue) pointers.push_back(data.bytes.data());
+  addresses.epilogue = pointers.data();
+  addresses.result = result.bytes.data();
+  addresses.scratch = scratch.data;
+  const absl::Status status = prepared.Run(addresses);
+  ASSERT_TRUE(status.ok()) << status;
+}
+
+double UnitRoundoff(int32_t dtype) {
+  switch (static_cast<DType>(dtype)) {
+    case DType::kF16: return 0x1p-11;
+    case DType::kBF16: return 0x1p-8;
+    case DType::kF32: return 0x1p-24;
+    default: return 0x1p-53;
+  }
+}
+
+std::string Describe(const CallSpec& call) {
+  std::string text = absl::StrCat("op ", call.op, " dtype ", call.result.dtype, " groups ", call.groups, " transposed ",
+                                  call.transposed, " frozen ", call.frozen[1]);
+  for (const TensorSpec* t : {&call.operands[0], &call.operands[1], &call.result}) {
+    absl::StrAppend(&text, " [", absl::StrJoin(t->sizes, ","), "|", absl::StrJoin(t->strides, ","), "]");
+  }
+  absl::StrAppend(&text, " stride ", absl::StrJoin(call.stride, ","), " padding ", absl::StrJoin(call.padding, ","),
+                  " dilation ", absl::StrJoin(call.dilation, ","), " epilogue");
+  for (const EpilogueSpec& step : call.epilogue) absl::StrAppend(&text, " ", step.op);
+  return text;
+}
+
+// Every element near the definition's value, and no byte between the elements touched.
+void Judge(const CallSpec& call, const HostData& got, const NaiveResult& want) {
+  const double unit = UnitRoundoff(call.result.dtype);
+  std::vector<bool> element(got.bytes.size() / SizeOfDType(call.result.dtype), false);
+  int bad = 0;
+  ForEachIndex(call.result.sizes, [&](const std::vector<int64_t>& index) {
+    const int64_t offset = OffsetOf(call.result, index), flat = Flat(call.result, index);
+    element[offset] = true;
+    double expected = want.values[flat];
+    // Sums in f32: errors grow with the terms' size, never with more than a few units of it; activations have some of
+    // their own.
+    double allowed = 4 * unit * std::abs(expected) + 64 * std::min(unit, 0x1p-23) * (want.magnitudes[flat] + 1);
+    if (!IsReal(call.result.dtype)) {
+      expected = Wrapped(call.result.dtype, expected);
+      allowed = 0;
+    }
+    if (std::abs(got.Get(offset) - expected) <= allowed) return;
+    if (++bad <= 3)
+      ADD_FAILURE() << "at " << absl::StrJoin(index, ",") << ": " << got.Get(offset) << " not " << expected;
+  });
+  const int64_t size = SizeOfDType(call.result.dtype);
+  for (size_t i = 0; i < got.bytes.size(); ++i) {
+    if (!element[i / size] && got.bytes[i] != 0x5a) {
+      ADD_FAILURE() << "wrote outside of the result";
+      break;
+    }
+  }
+}
+
+void CheckRandomCalls(absl::string_view provider, int32_t op, int32_t dtype, int count) {
+  for (int seed = 0; seed < count; ++seed) {
+    Random random(static_cast<unsigned>(seed * 1000 + op * 100 + dtype));
+    const CallSpec call = RandomCall(random, op, dtype);
+    SCOPED_TRACE(absl::StrCat("seed ", seed, ": ", Describe(call)));
+    absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = Prepare(call, provider);
+    ASSERT_TRUE(prepared.ok()) << prepared.status();
+    const HostData a = Filled(random, call.operands[0]), b = Filled(random, call.operands[1]);
+    std::vector<HostData> epilogue;
+    for (const EpilogueSpec& step : call.epilogue) {
+      TensorSpec spec = step.operand;
+      spec.dtype = call.result.dtype;
+      epilogue.push_back(Filled(random, spec));
+    }
+    HostData result(call.result);
+    RunOnce(**prepared, a, b, epilogue, result);
+    Judge(call, result, Naive(call, a, b, epilogue));
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+struct Case {
+  const char* provider;
+  int32_t op;
+  DType dtype;
+};
+
+class Providers : public testing::TestWithParam<Case> {};
+
+TEST_P(Providers, ComputesTheDefinition) {
+  const Case& c = GetParam();
+  const std::vector<std::string> here = ProviderNames();
+  if (std::find(here.begin(), here.end(), c.provider) == here.end()) GTEST_SKIP() << c.provider << " is not here";
+  CheckRandomCalls(c.provider, c.op, static_cast<int32_t>(c.dtype), IsReal(static_cast<int32_t>(c.dtype)) ? 80 : 25);
+}
+
+std::vector<Case> AllCases() {
+  std::vector<Case> cases;
+  for (int32_t op = PREHEAT_LIB_MATMUL; op <= PREHEAT_LIB_CONV_GRAD_WEIGHT; ++op) {
+    for (int32_t dtype = static_cast<int32_t>(DType::kU8); dtype <= static_cast<int32_t>(DType::kF64); ++dtype) {
+      cases.push_back({"loops", op, static_cast<DType>(dtype)});
+    }
+    cases.push_back({"onednn", op, DType::kF32});
+    cases.push_back({"onednn", op, DType::kBF16});
+  }
+  return cases;
+}
+
+std::string CaseName(const testing::TestParamInfo<Case>& info) {
+  static const char* const kOps[] = {"matmul", "conv", "conv_grad_input", "conv_grad_weight"};
+  static const char* const kDTypes[] = {"bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64"};
+  return absl::StrCat(info.param.provider, "_", kOps[info.param.op], "_", kDTypes[static_cast<int>(info.param.dtype)]);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Providers, testing::ValuesIn(AllCases()), CaseName);
+
+CallSpec Square(int64_t n) {
+  const TensorSpec t{static_cast<int32_t>(DType::kF32), {n, n}, {n, 1}};
+  CallSpec call;
+  call.operands[0] = call.operands[1] = call.result = t;
+  return call;
+}
+
+TEST(Prepare, RefusesWhatCannotBe) {
+  CallSpec call = Square(4);
+  call.operands[1].sizes[0] = 5;
+  EXPECT_THAT(std::string(Prepare(call, "").status().message()), testing::HasSubstr("[4, 4] x [5, 4] is not [4, 4]"));
+  call = Square(4);
+  call.result.strides = {0, 1};
+  EXPECT_THAT(std::string(Prepare(call, "").status().message()), testing::HasSubstr("overlap"));
+  call = Square(4);
+  call.operands[0].sizes[0] = INT64_MAX;
+  EXPECT_FALSE(Prepare(call, "").ok());
+  call = Square(4);
+  call.operands[0].dtype = static_cast<int32_t>(DType::kF64);
+  EXPECT_THAT(std::string(Prepare(call, "").status().message()), testing::HasSubstr("dtype"));
+  call = Square(4);
+  call.epilogue.push_back({PREHEAT_LIB_BIAS, {call.result.dtype, {3}, {1}}});
+  EXPECT_THAT(std::string(Prepare(call, "").status().message()), testing::HasSubstr("bias"));
+}
+
+TEST(Half, ConvertsEveryValueBackAndForth) {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const float f16 = ToFloat(F16{static_cast<uint16_t>(bits)}), bf16 = ToFloat(BF16{static_cast<uint16_t>(bits)});
+    if (f16 == f16) {
+      EXPECT_EQ(ToF16(f16).bits, bits);
+    }
+    if (bf16 == bf16) {
+      EXPECT_EQ(ToBF16(bf16).bits, bits);
+    }
+    if (f16 != f16) {
+      EXPECT_NE(ToFloat(ToF16(f16)), ToFloat(ToF16(f16)));
+    }
+  }
+  EXPECT_EQ(ToF16(65519.0f).bits, 0x7bff);
+  EXPECT_EQ(ToF16(65520.0f).bits, 0x7c00);
+  EXPECT_EQ(ToF16(1 + 0x1p-11f).bits, 0x3c00);  // a tie goes to even
+  EXPECT_EQ(ToF16(1 + 0x1p-11f + 0x1p-20f).bits, 0x3c01);
+  EXPECT_EQ(ToF16(0x1p-25f).bits, 0);  // a tie below the least subnormal
+  EXPECT_EQ(ToF16(-0x1.8p-25f).bits, 0x8001);
+  EXPECT_EQ(ToBF16(1 + 0x1p-8f).bits, 0x3f80);
+}
+
+}  // namespace
+}  // namespace preheat::library
