@@ -90,7 +90,8 @@ absl::StatusOr<std::vector<HostTensor>> Evaluate(const Graph& graph, absl::Span<
     values.push_back(std::move(results));
   }
   std::vector<HostTensor> outputs;
-  for (const GraphOutput& output : graph.outputs()) outputs.push_back(values[output.value.node->id()][output.value.index]);
+  for (const GraphOutput& output : graph.outputs())
+    outputs.push_back(values[output.value.node->id()][output.value.index]);
   return outputs;
 }
 

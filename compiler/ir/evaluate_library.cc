@@ -45,7 +45,7 @@ template <typename F>
 void ForEachProduct(const Node& node, const std::vector<int64_t>& x, const std::vector<int64_t>& w,
                     const std::vector<int64_t>& y, F f) {
   const std::vector<int64_t>&stride = node.Ints("stride"), &padding = node.Ints("padding"),
-              &dilation = node.Ints("dilation");
+        &dilation = node.Ints("dilation");
   bool transposed = node.Int("transposed") != 0;
   int64_t groups = node.Int("groups");
   std::vector<int64_t> xs = HostStrides(x), ws = HostStrides(w), ys = HostStrides(y);

@@ -215,14 +215,18 @@ absl::StatusOr<int64_t> ApplyInt(Op op, DType dtype, int64_t a, int64_t b) {
     case Op::kAdd: return boolean ? a | b : I(U(a) + U(b));
     case Op::kSub: return I(U(a) - U(b));
     case Op::kMul: return I(U(a) * U(b));
-    case Op::kDiv: case Op::kFloorDiv: case Op::kMod: case Op::kFmod: return DivideInt(op, a, b);
+    case Op::kDiv:
+    case Op::kFloorDiv:
+    case Op::kMod:
+    case Op::kFmod: return DivideInt(op, a, b);
     case Op::kPow: return PowInt(a, b);
     case Op::kMax: return std::max(a, b);
     case Op::kMin: return std::min(a, b);
     case Op::kAnd: return a & b;
     case Op::kOr: return a | b;
     case Op::kXor: return a ^ b;
-    case Op::kShl: case Op::kShr: return Shift(op, dtype, a, b);
+    case Op::kShl:
+    case Op::kShr: return Shift(op, dtype, a, b);
     default: return absl::InternalError(absl::StrCat(Info(op).name, " of integers"));
   }
 }

@@ -12,10 +12,14 @@ namespace {
 // The pointwise operator that a reduction or scan repeats.
 Op Step(Op op) {
   switch (op) {
-    case Op::kReduceSum: case Op::kScanSum: return Op::kAdd;
-    case Op::kReduceProd: case Op::kScanProd: return Op::kMul;
-    case Op::kReduceMax: case Op::kScanMax: return Op::kMax;
-    case Op::kReduceMin: case Op::kScanMin: return Op::kMin;
+    case Op::kReduceSum:
+    case Op::kScanSum: return Op::kAdd;
+    case Op::kReduceProd:
+    case Op::kScanProd: return Op::kMul;
+    case Op::kReduceMax:
+    case Op::kScanMax: return Op::kMax;
+    case Op::kReduceMin:
+    case Op::kScanMin: return Op::kMin;
     case Op::kReduceAny: return Op::kOr;
     default: return Op::kAnd;
   }

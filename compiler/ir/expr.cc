@@ -613,6 +613,51 @@ std::optional<std::pair<Expr, Expr>> Ranges::CommonFactor(const Expr& a, const E
   return std::nullopt;
 }
 
+namespace {
+
+// The product of a monomial's atoms but the one at `skip`.
+Expr Without(const Expr::Monomial& monomial, size_t skip) {
+  Expr product(1);
+  for (size_t i = 0; i < monomial.size(); ++i) {
+    if (i != skip) product = product * Expr::FromAtom(monomial[i]);
+  }
+  return product;
+}
+
+bool Is(const Expr::Atom& atom, Expr::Fn fn) { return !atom.is_symbol() && atom.fn == fn; }
+
+// c*mod(x, n) + c*n*floordiv(x, n) is c*x; c*mod(x, n) + c*n*mod(floordiv(x, n), k) is c*mod(x, n*k). Nothing when no
+// two terms join.
+std::optional<Expr> JoinOnce(const Expr& e) {
+  for (const auto& [monomial, coefficient] : e.terms()) {
+    for (size_t i = 0; i < monomial.size(); ++i) {
+      if (!Is(monomial[i], Expr::Fn::kMod)) continue;
+      const Expr &x = monomial[i].args[0], &n = monomial[i].args[1];
+      Expr factor = Expr(coefficient) * Without(monomial, i);
+      Expr quotient = Expr::FloorDiv(x, n);
+      Expr low = factor * Expr::FromAtom(monomial[i]);
+      Expr whole = factor * n * quotient;
+      auto holds = [&](const Expr& part) {
+        return std::all_of(part.terms().begin(), part.terms().end(), [&](const auto& term) {
+          auto it = e.terms().find(term.first);
+          return it != e.terms().end() && it->second == term.second;
+        });
+      };
+      if (!whole.is_constant() && holds(whole)) return e - low - whole + factor * x;
+      for (const auto& [other, c] : e.terms()) {
+        for (const Expr::Atom& atom : other) {
+          if (!Is(atom, Expr::Fn::kMod) || atom.args[0] != quotient) continue;
+          Expr high = factor * n * Expr::FromAtom(atom);
+          if (holds(high)) return e - low - high + factor * Expr::Mod(x, n * atom.args[1]);
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Expr Ranges::Simplify(const Expr& e) const {
   if (e.is_constant()) return e;
   Expr sum;
@@ -621,7 +666,9 @@ Expr Ranges::Simplify(const Expr& e) const {
     for (const Expr::Atom& atom : monomial) product = product * SimplifyAtom(atom);
     sum = sum + product;
   }
-  return sum;
+  bool joined = false;
+  while (auto next = JoinOnce(sum)) sum = *next, joined = true;
+  return joined ? Simplify(sum) : sum;
 }
 
 }  // namespace preheat::ir
