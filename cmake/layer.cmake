@@ -27,9 +27,20 @@ function(preheat_layer name)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE preheat_${name} ${L_TEST_DEPS} GTest::gmock GTest::gtest_main)
     target_compile_options(${name}_test PRIVATE -Wall -Wextra -Werror)
-    target_compile_definitions(${name}_test PRIVATE PREHEAT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    preheat_source_dir(${tests})
     gtest_discover_tests(${name}_test TEST_PREFIX "${name}/" DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
   endif()
+endfunction()
+
+# Defines PREHEAT_SOURCE_DIR, the root of the tree, for those of the given sources that use the word (configure again
+# after a first use). Not for all: a path on the command line keeps ccache from serving one clone's results to another.
+function(preheat_source_dir)
+  foreach(source ${ARGN})
+    file(STRINGS ${source} uses REGEX PREHEAT_SOURCE_DIR LIMIT_COUNT 1)
+    if(uses)
+      set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS PREHEAT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    endif()
+  endforeach()
 endfunction()
 
 # preheat_program(NAME SOURCES ... DEPS ... [LIBS ...]): an executable in bin/.
