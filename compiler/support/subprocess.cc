@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/support/error.h"
@@ -39,6 +40,25 @@ void ResetSignals(posix_spawnattr_t* attributes) {
   posix_spawnattr_setsigdefault(attributes, &all);
 }
 
+// "NAME=value" of this process, but for the names that are overridden.
+std::vector<std::string> Environment(const std::map<std::string, std::string>& overrides) {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    std::string text = *entry;
+    if (overrides.count(text.substr(0, text.find('='))) == 0) entries.push_back(std::move(text));
+  }
+  for (const auto& [name, value] : overrides) entries.push_back(absl::StrCat(name, "=", value));
+  return entries;
+}
+
+// What exec wants: pointers, and a null after the last.
+std::vector<char*> Pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (const std::string& string : strings) pointers.push_back(const_cast<char*>(string.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 }  // namespace
 
 std::string ProcessEnd::ToString() const {
@@ -58,11 +78,11 @@ absl::StatusOr<std::unique_ptr<Subprocess>> Subprocess::Start(const std::vector<
     posix_spawn_file_actions_addopen(&arguments.files, 1, options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
     posix_spawn_file_actions_adddup2(&arguments.files, 1, 2);
   }
-  std::vector<char*> raw;
-  for (const std::string& argument : argv) raw.push_back(const_cast<char*>(argument.c_str()));
-  raw.push_back(nullptr);
+  std::vector<std::string> environment = Environment(options.environment);
+  std::vector<char*> raw = Pointers(argv);
   pid_t pid = -1;
-  int error = posix_spawnp(&pid, raw[0], &arguments.files, &arguments.attributes, raw.data(), environ);
+  int error = posix_spawnp(&pid, raw[0], &arguments.files, &arguments.attributes, raw.data(),
+                          Pointers(environment).data());
   if (error == 0) return std::unique_ptr<Subprocess>(new Subprocess(pid));
   return MakeError(error == ENOENT ? absl::StatusCode::kNotFound : absl::StatusCode::kInternal,
                    {.kind = "cannot_start_process",

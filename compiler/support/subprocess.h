@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -14,6 +15,7 @@ namespace preheat {
 
 struct SubprocessOptions {
   std::string log_file;  // stdout and stderr are appended there; empty: inherited
+  std::map<std::string, std::string> environment;  // set for the child, beside what this process has
 };
 
 // How a process ended.

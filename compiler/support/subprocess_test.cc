@@ -31,7 +31,7 @@ bool IsDead(const std::string& pid) {
 TEST(Subprocess, IsKilledWithItsChildren) {
   std::string log = testing::TempDir() + "/subprocess_child";
   std::remove(log.c_str());
-  auto process = Subprocess::Start({"sh", "-c", "sleep 600 & echo $!; wait"}, {.log_file = log});
+  auto process = Subprocess::Start({"sh", "-c", "sleep 600 & echo $!; wait"}, {.log_file = log, .environment = {}});
   ASSERT_TRUE(process.ok());
   std::string child;
   while (!(std::ifstream(log) >> child)) usleep(10000);
@@ -46,13 +46,21 @@ TEST(Subprocess, AppendsItsOutputToTheLog) {
   std::string log = testing::TempDir() + "/subprocess_test.log";
   std::remove(log.c_str());
   for (const char* text : {"echo one", "echo two >&2"}) {
-    auto process = Subprocess::Start({"sh", "-c", text}, {.log_file = log});
+    auto process = Subprocess::Start({"sh", "-c", text}, {.log_file = log, .environment = {}});
     ASSERT_TRUE(process.ok());
     EXPECT_TRUE((*process)->Wait().Clean());
   }
   std::stringstream content;
   content << std::ifstream(log).rdbuf();
   EXPECT_EQ(content.str(), "one\ntwo\n");
+}
+
+TEST(Subprocess, SetsItsEnvironment) {
+  setenv("PREHEAT_TEST_A", "old", 1);
+  auto process = Subprocess::Start({"sh", "-c", "test $PREHEAT_TEST_A$PREHEAT_TEST_B = newb"},
+                                   {.log_file = "", .environment = {{"PREHEAT_TEST_A", "new"}, {"PREHEAT_TEST_B", "b"}}});
+  ASSERT_TRUE(process.ok());
+  EXPECT_TRUE((*process)->Wait().Clean());
 }
 
 TEST(Subprocess, NamesAProgramThatIsNotThere) {

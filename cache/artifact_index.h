@@ -1,0 +1,103 @@
+#ifndef PREHEAT_CACHE_ARTIFACT_INDEX_H_
+#define PREHEAT_CACHE_ARTIFACT_INDEX_H_
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cache/blobs.h"
+#include "cache/clock.h"
+#include "cache/pins.h"
+#include "cache/store.h"
+#include "cache/use_log.h"
+#include "proto/preheat/v1/cache.pb.h"
+#include "proto/preheat/v1/store.pb.h"
+
+namespace preheat::cache {
+
+// What a worker hands in for one key.
+struct Publication {
+  v1::Manifest manifest;                          // key set; generation and creation time are given here
+  std::map<std::string, std::string> blobs;       // digest -> bytes: all that it names, unless stored already
+  std::map<std::string, std::string> key_fields;  // for why-miss
+  std::string name;
+};
+
+// Keys, their generations and what is known of them.
+//
+// Promises: what Publish has acknowledged survives a crash, whole; Lookup never gives a generation of which a blob is
+// missing or whose numerics have failed; nothing that a live generation, a pin or a recent reader needs is
+// swept. Safe from several threads at once; `store` must outlive it.
+class ArtifactIndex {
+ public:
+  ArtifactIndex(Store& store, Clock clock);
+
+  // The given generation, or for 0 the newest one that can be served; its manifest holds the evidence known so far.
+  // Nothing when there is none. Does not count as a use.
+  absl::StatusOr<std::optional<v1::GenerationRecord>> Lookup(const std::string& key, uint32_t generation);
+
+  // Checks the structure and every digest, then writes blobs, then the next generation of the key with its references, each synced.
+  // DATA_LOSS "corrupt_artifact", INVALID_ARGUMENT "incomplete_artifact".
+  absl::StatusOr<v1::GenerationRecord> Publish(Publication publication);
+
+  // What verification found. FAILED withdraws the generation: no Lookup gives it again.
+  absl::Status AddEvidence(const std::string& key, uint32_t generation, const v1::Evidence& evidence);
+
+  absl::StatusOr<std::optional<v1::AliasRecord>> FindAlias(const std::string& alias);
+  absl::Status PutAlias(const std::string& alias, const v1::AliasRecord& record);
+
+  // The stored key whose fields differ in the fewest places, the IR counting most; nothing when nothing is stored.
+  struct Nearest {
+    std::string key;
+    std::vector<v1::KeyDifference> differences;
+  };
+  absl::StatusOr<std::optional<Nearest>> FindNearest(const std::map<std::string, std::string>& key_fields);
+
+  // One entry a key: its newest servable generation, or its newest.
+  absl::StatusOr<std::vector<v1::Entry>> List(absl::string_view key_prefix);
+
+  struct Totals {
+    int64_t entries = 0;  // keys with a generation
+    int64_t bytes = 0;    // of all blobs, before compression
+  };
+  absl::StatusOr<Totals> Count();
+
+  // Forgets a key; its blobs go with a later sweep. FAILED_PRECONDITION "pinned". False when unknown.
+  absl::StatusOr<bool> Remove(const std::string& key);
+
+  struct Swept {
+    int64_t blobs = 0;
+    int64_t bytes = 0;
+  };
+  // Marks from generations and kernels, then removes the blobs that nothing names and that are older than `min_age_ms`, kernels and
+  // aliases without use. `dry_run` only counts.
+  absl::StatusOr<Swept> Sweep(int64_t min_age_ms, bool dry_run);
+
+  // Removes the least recently used keys that no job pins until what is left is at most `max_bytes`. Returns the bytes
+  // named by what it removed.
+  absl::StatusOr<int64_t> EvictTo(int64_t max_bytes);
+
+  Blobs& blobs() { return blobs_; }
+  Pins& pins() { return pins_; }
+  UseLog& uses() { return uses_; }
+
+ private:
+  absl::StatusOr<std::vector<v1::GenerationRecord>> Generations(const std::string& key);
+  absl::StatusOr<bool> Servable(v1::GenerationRecord& record);  // fills in the evidence
+  absl::StatusOr<uint32_t> NextGeneration(const std::string& key);
+  absl::Status CheckBlobs(const Publication& publication);
+
+  Store& store_;
+  const Clock clock_;
+  Blobs blobs_;
+  Pins pins_;
+  UseLog uses_;
+  // Publishing, removing and sweeping exclude each other: a sweep never runs under a half-written artifact.
+  std::mutex writing_;
+};
+
+}  // namespace preheat::cache
+
+#endif  // PREHEAT_CACHE_ARTIFACT_INDEX_H_
