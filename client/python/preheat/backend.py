@@ -1,0 +1,209 @@
+"""torch.compile(model, backend="preheat"): forward, backward and inference graphs through the service.
+
+Whatever fails on our side costs speed, not the job: that graph runs eagerly, with a warning and a count.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import logging
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from preheat import counts, program, recorder
+from preheat._proto import compile_pb2, program_pb2
+from preheat.client import Client
+from preheat.compiled_graph import CompiledGraph
+from preheat.config import Config
+from preheat.errors import PreheatError, Unsupported
+
+logger = logging.getLogger("preheat")
+
+_RETRY_SECONDS = 60.0  # how long a server that was not there is not asked again
+_RESULTS = {compile_pb2.HIT: "hit", compile_pb2.COMPILED: "compiled", compile_pb2.COALESCED: "coalesced"}
+
+
+class PreheatWarning(UserWarning):
+    """A graph runs eagerly, and why."""
+
+
+def backend(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:
+    """What torch calls with each graph that Dynamo captured; `options` and `mode` are torch.compile's."""
+    config = Config.make(kwargs.get("options"), kwargs.get("mode"))
+    if config.disabled:
+        return gm.forward
+    from functorch.compile import min_cut_rematerialization_partition
+    from torch._dynamo.backends.common import aot_autograd
+
+    boundary = _Boundary(gm, example_inputs)
+
+    def compiler(kind: str) -> Callable[..., Any]:
+        return lambda graph, _inputs: compile_graph(graph, kind, config, boundary)
+
+    return aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=False,
+    )(gm, example_inputs)
+
+
+class _Boundary:
+    """What Dynamo knows of the arguments: which are parameters or buffers, and what the source calls them."""
+
+    def __init__(self, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> None:
+        self.kinds: list[program_pb2.Input.Kind] = []
+        self.names: list[str] = []
+        placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+        for node, example in zip(placeholders, example_inputs, strict=False):
+            source = getattr(node.meta.get("grapharg"), "source", None)
+            self.names.append(str(getattr(source, "name", None) or node.name) if source is not None else node.name)
+            self.kinds.append(_kind(example))
+
+    def of(self, gm: fx.GraphModule) -> tuple[list[program_pb2.Input.Kind], list[str]]:
+        """Kinds and names of an AOTAutograd graph's placeholders."""
+        kinds, names = [], []
+        for node in gm.graph.nodes:
+            if node.op == "placeholder":
+                index = _dynamo_index(node)
+                known = index is not None and index < len(self.kinds)
+                kinds.append(self.kinds[index] if known else program_pb2.Input.USER)  # type: ignore[index]
+                names.append(self.names[index] if known else node.name)  # type: ignore[index]
+        return kinds, names
+
+
+def _kind(example: Any) -> program_pb2.Input.Kind:
+    if isinstance(example, torch.nn.Parameter):
+        return program_pb2.Input.PARAMETER
+    if isinstance(example, torch.nn.Buffer) or getattr(example, "_is_buffer", False):
+        return program_pb2.Input.BUFFER
+    return program_pb2.Input.USER
+
+
+def _dynamo_index(node: fx.Node) -> int | None:
+    """The argument of Dynamo's graph that this placeholder is, when it is one as it stands."""
+    desc = node.meta.get("desc")
+    if type(desc).__name__ == "PlainAOTInput":
+        return desc.idx
+    return None
+
+
+def compile_graph(
+    gm: fx.GraphModule, kind: str, config: Config, boundary: _Boundary | None = None
+) -> Callable[..., Any]:
+    """The graph as a boxed callable: compiled by the service, else eager. Raises only if PREHEAT_REQUIRED."""
+    start = time.monotonic()
+    eager = _eager(gm)
+    try:
+        kinds, names = boundary.of(gm) if boundary is not None else ([], [])
+        built = program.build(gm, kinds, frozen=config.freeze and kind == "inference", input_names=names)
+        if not built.proto.nodes:
+            return eager  # nothing to compute: arguments come back, or constants
+        recorder.record(config.record, kind, built.proto)
+        _breaker.check(config.server)
+        return _fetch(gm, kind, config, built, eager, start)
+    except Unsupported as reason:
+        return _fall_back(gm, kind, str(reason), eager, start)
+    except PreheatError as error:
+        if error.kind in ("unreachable", "deadline"):
+            if config.required:
+                raise
+            _breaker.trip(config.server, error)
+            _warn_once(f"server:{config.server}", f"{error}. This process goes on with eager kernels.")
+            return _fall_back(gm, kind, error.kind, eager, start, warn=False)
+        return _fall_back(gm, kind, str(error), eager, start)
+    except Exception as error:  # a bug of ours must not stop a job
+        logger.exception("preheat: compiling a %s graph failed", kind)
+        return _fall_back(gm, kind, f"{type(error).__name__}: {error}", eager, start)
+
+
+def _fetch(
+    gm: fx.GraphModule, kind: str, config: Config, built: program.BuiltProgram, eager: Callable[..., Any], start: float
+) -> Callable[..., Any]:
+    client = Client(config)
+    result = client.request(
+        built.proto, name=f"{kind}:{len(built.proto.nodes)}", freeze=config.freeze and kind == "inference"
+    )
+    compiled = CompiledGraph(built, client.load(result), eager, _misfit)
+    fused = client.report(result)
+    graph = counts.Graph(
+        key=result.key,
+        kind=kind,
+        result=_RESULTS.get(result.result, "hit"),
+        seconds=time.monotonic() - start,
+        kernels_before=fused.kernels_before,
+        kernels_after=fused.kernels_after,
+        native_ops=dict(fused.native_ops),
+        extern_ops={e.op: e.count for e in fused.extern_calls},
+    )
+    s = result.manifest.seconds
+    spared = getattr(s, "import") + s.passes + s.codegen + s.compile + s.tune
+    counts.record(graph, 0.0 if graph.result == "compiled" else spared)
+    logger.info("preheat: %s graph %s: %s in %.2f s", kind, result.key[:12], graph.result, graph.seconds)
+    return compiled
+
+
+# --- Without the service ---
+
+
+def _eager(gm: fx.GraphModule) -> Callable[[list[Any]], Any]:
+    from functorch.compile import make_boxed_func
+
+    return make_boxed_func(gm.forward)
+
+
+def _fall_back(
+    gm: fx.GraphModule, kind: str, reason: str, eager: Callable[..., Any], start: float, warn: bool = True
+) -> Callable[..., Any]:
+    ops = collections.Counter(str(n.target) for n in gm.graph.nodes if isinstance(n.target, torch._ops.OpOverload))
+    count = sum(n for op, n in ops.items() if op not in program._VIEWS)
+    counts.record(counts.Graph("", kind, "eager", time.monotonic() - start, count, count, {}, dict(ops), reason))
+    counts.count_fallback(reason)
+    if warn:
+        _warn_once(reason, f"a {kind} graph runs eagerly: {reason}")
+    return eager
+
+
+def _misfit(reason: str) -> None:
+    counts.count_fallback(reason)
+    _warn_once(reason, f"a compiled graph was called eagerly: {reason}")
+
+
+_warned: set[str] = set()
+_warned_lock = threading.Lock()
+
+
+def _warn_once(topic: str, message: str) -> None:
+    with _warned_lock:
+        if topic in _warned:
+            return
+        _warned.add(topic)
+    with contextlib.suppress(PreheatWarning):  # where warnings are errors, the job goes on all the same
+        warnings.warn(f"preheat: {message}", PreheatWarning, stacklevel=2)
+
+
+class _Breaker:
+    """A server that could not be reached is left alone for a while, so that each graph does not wait for it again."""
+
+    def __init__(self) -> None:
+        self._down: dict[str, tuple[float, PreheatError]] = {}
+
+    def trip(self, server: str, error: PreheatError) -> None:
+        self._down.setdefault(server, (time.monotonic() + _RETRY_SECONDS, error))
+
+    def check(self, server: str) -> None:
+        until, error = self._down.get(server, (0.0, None))
+        if error is not None and time.monotonic() < until:
+            raise error
+        self._down.pop(server, None)
+
+
+_breaker = _Breaker()

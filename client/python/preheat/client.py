@@ -1,0 +1,215 @@
+"""The service as Python calls it: one request, its answer, the blobs it names.
+
+    client = preheat.Client()
+    executable = client.compile(program)
+    session = executable.bind()
+    outputs = session.run([x, y])
+
+A channel lives for one call only, so that a forked child never meets its parent's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+
+from preheat import runtime
+from preheat._proto import artifact_pb2, cache_pb2, program_pb2
+from preheat._proto import compile_pb2 as pb
+from preheat.config import Config
+from preheat.errors import PreheatError
+from preheat.local_cache import LocalCache, digest
+
+_MODES = {"fast": pb.FAST, "tuned": pb.TUNED, "background": pb.BACKGROUND}
+_MAX_REPLY = 256 << 20
+_CONNECT_SECONDS = 3.0  # a server that has not answered a dial by then is not there
+_CHANNEL_OPTIONS = [
+    ("grpc.max_receive_message_length", _MAX_REPLY),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.enable_retries", 0),
+]
+
+
+class Client:
+    """Thread-safe. Errors are PreheatError; kinds "unreachable" and "deadline" are the network's."""
+
+    def __init__(self, config: Config | None = None) -> None:
+        self.config = config or Config.make()
+        self.cache = LocalCache(self.config.cache_dir)
+        self._lock = threading.Lock()
+        self._local_hits: dict[str, int] = {}  # not reported yet
+
+    def compile(self, program: program_pb2.Program, name: str = "", freeze: bool | None = None) -> runtime.Executable:
+        """Fetches the program's artifact, compiled now if nobody did before, and loads it."""
+        return self.load(self.request(program, name, freeze))
+
+    def request(self, program: program_pb2.Program, name: str = "", freeze: bool | None = None) -> pb.CompileResult:
+        """The answer, with whatever blobs the server put beside it."""
+        request = self._make_request(program, name, self.config.freeze if freeze is None else freeze)
+        alias = _alias(request)
+        if (known := self.cache.read_result(alias)) is not None:
+            request.have_blobs.extend(b.digest for b in _needed(known.manifest) if self.cache.has_blob(b.digest))
+        try:
+            result = self._compile(request)
+        except PreheatError as error:
+            kept = self.cache.read_result(alias) if error.kind == "unreachable" else None
+            if kept is None or not all(self.cache.has_blob(b.digest) for b in _needed(kept.manifest)):
+                raise
+            with self._lock:
+                self._local_hits[kept.key] = self._local_hits.get(kept.key, 0) + 1
+            kept.result = pb.HIT
+            return kept
+        for name_, data in result.blobs.items():
+            if digest(data) == name_:
+                self.cache.write_blob(name_, data)
+        self.cache.write_result(alias, result)
+        return result
+
+    def load(self, result: pb.CompileResult) -> runtime.Executable:
+        manifest = result.manifest
+        code = {b.digest: self.read_blob(b, result) for b in manifest.code}
+        return runtime.Executable.load(self.read_blob(manifest.plan, result), code, self.cache.code_dir())
+
+    def report(self, result: pb.CompileResult) -> artifact_pb2.FusionReport:
+        """What was fused; empty when it cannot be had, since it is only told, never used."""
+        try:
+            return artifact_pb2.FusionReport.FromString(self.read_blob(result.manifest.report, result))
+        except Exception:
+            return artifact_pb2.FusionReport()
+
+    def read_blob(self, blob: artifact_pb2.BlobRef, result: pb.CompileResult | None = None) -> bytes:
+        """From the reply, the local cache or the server; the digest is verified."""
+        data = result.blobs.get(blob.digest) if result is not None else None
+        if data is not None and digest(data) == blob.digest:
+            return data
+        data = self.cache.read_blob(blob.digest)
+        if data is None:
+            data = self._download(blob)
+            self.cache.write_blob(blob.digest, data)
+        return data
+
+    # --- Calls ---
+
+    def _make_request(self, program: program_pb2.Program, name: str, freeze: bool) -> pb.CompileRequest:
+        config = self.config
+        return pb.CompileRequest(
+            source=pb.Source(program=program), target=config.target, mode=_MODES[config.mode], exclude=config.exclude,
+            freeze=freeze, environment=runtime.environment(), name_space=config.name_space, job_id=config.job_id,
+            name=name, extern_allowed=True, inline_blobs=True,
+        )  # fmt: skip
+
+    def _compile(self, request: pb.CompileRequest) -> pb.CompileResult:
+        with self._call("/preheat.v1.Compiler/Compile") as (channel, timeout, metadata):
+            stub = channel.unary_stream(
+                "/preheat.v1.Compiler/Compile", pb.CompileRequest.SerializeToString, pb.CompileEvent.FromString
+            )
+            for event in stub(request, timeout=timeout, metadata=metadata):
+                if event.HasField("error"):
+                    e = event.error
+                    raise PreheatError(e.code, e.kind, e.message, e.where, e.fix)
+                if event.HasField("done"):
+                    self._report_local_hits(channel, metadata)
+                    return event.done
+        raise PreheatError("INTERNAL", "no_answer", "the server ended the call without an answer", self.config.server)
+
+    def _download(self, blob: artifact_pb2.BlobRef) -> bytes:
+        with self._call("/preheat.v1.Cache/ReadBlob") as (channel, timeout, metadata):
+            stub = channel.unary_stream(
+                "/preheat.v1.Cache/ReadBlob",
+                cache_pb2.ReadBlobRequest.SerializeToString,
+                cache_pb2.BlobChunk.FromString,
+            )
+            data = b"".join(
+                c.data for c in stub(cache_pb2.ReadBlobRequest(digest=blob.digest), timeout=timeout, metadata=metadata)
+            )
+        if digest(data) != blob.digest:
+            raise PreheatError(
+                "DATA_LOSS",
+                "corrupt_blob",
+                f"the server sent other bytes than blob {blob.digest[:12]} has",
+                self.config.server,
+                "ask again",
+            )
+        return data
+
+    def _report_local_hits(self, channel: grpc.Channel, metadata: list[tuple[str, str]]) -> None:
+        with self._lock:
+            hits, self._local_hits = self._local_hits, {}
+        if hits:
+            stub = channel.unary_unary(
+                "/preheat.v1.Compiler/ReportLocalHits", pb.LocalHits.SerializeToString, pb.LocalHitsReply.FromString
+            )
+            with contextlib.suppress(grpc.RpcError):
+                stub(
+                    pb.LocalHits(hits=hits, name_space=self.config.name_space, job_id=self.config.job_id),
+                    timeout=5,
+                    metadata=metadata,
+                )
+
+    @contextlib.contextmanager
+    def _call(self, method: str) -> Iterator[tuple[grpc.Channel, float, list[tuple[str, str]]]]:
+        deadline = time.monotonic() + self.config.deadline
+        metadata = [("x-preheat-request-id", secrets.token_hex(8)), *self._token()]
+        with grpc.insecure_channel(self.config.server, _CHANNEL_OPTIONS) as channel:
+            try:
+                grpc.channel_ready_future(channel).result(timeout=min(_CONNECT_SECONDS, self.config.deadline))
+                yield channel, max(deadline - time.monotonic(), 0.1), metadata
+            except grpc.FutureTimeoutError:
+                raise self._unreachable("nothing answered") from None
+            except grpc.RpcError as error:
+                raise self._from_rpc(error, method) from None
+
+    def _token(self) -> list[tuple[str, str]]:
+        if not self.config.token_file:
+            return []
+        try:
+            with open(self.config.token_file, encoding="ascii") as file:  # at each call, so that it may be rotated
+                return [("authorization", f"Bearer {file.read().strip()}")]
+        except (OSError, UnicodeDecodeError) as error:
+            raise PreheatError(
+                "INVALID_ARGUMENT", "unreadable_file", f"cannot read the token file: {error}", self.config.token_file
+            ) from None
+
+    def _unreachable(self, why: str) -> PreheatError:
+        message = f"no preheatd answers at {self.config.server}: {why}"
+        fix = "start one with `compilectl server start`, or name one in PREHEAT_SERVER"
+        return PreheatError("UNAVAILABLE", "unreachable", message, self.config.server, fix)
+
+    def _from_rpc(self, error: Any, method: str) -> PreheatError:
+        for key, value in error.trailing_metadata() or ():
+            if key == "grpc-status-details-bin":
+                with contextlib.suppress(Exception):
+                    e = pb.Error.FromString(value)
+                    if e.code:
+                        return PreheatError(e.code, e.kind, e.message, e.where, e.fix)
+        if error.code() == grpc.StatusCode.UNAVAILABLE:
+            return self._unreachable(error.details())
+        if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+            message = f"{self.config.server} did not answer in time"
+            fix = "ask again (a compile that was begun goes on), or raise PREHEAT_DEADLINE"
+            return PreheatError("DEADLINE_EXCEEDED", "deadline", message, self.config.server, fix)
+        return PreheatError(
+            error.code().name, error.code().name.lower(), f"{method}: {error.details()}", self.config.server
+        )
+
+
+def _needed(manifest: artifact_pb2.Manifest) -> list[artifact_pb2.BlobRef]:
+    return [manifest.plan, *manifest.code]
+
+
+def _alias(request: pb.CompileRequest) -> str:
+    """What the answer depends on, of this side: the request without names and debug information."""
+    plain = pb.CompileRequest()
+    plain.CopyFrom(request)
+    plain.name = plain.job_id = ""
+    del plain.have_blobs[:]
+    plain.inline_blobs = False
+    plain.source.program.ClearField("debug_info")
+    return digest(plain.SerializeToString(deterministic=True))

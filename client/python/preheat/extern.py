@@ -1,0 +1,142 @@
+"""Extern calls: operators without a native form, run by torch between the runtime's kernels.
+
+The call's text is described in compiler/capture/decompose/extern_call.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from preheat import dtypes, runtime
+
+_state = threading.local()
+
+
+def take_error() -> BaseException | None:
+    """What the last extern call of this thread raised, once."""
+    error = getattr(_state, "error", None)
+    _state.error = None
+    return error
+
+
+def handler() -> tuple[int, None]:
+    """The function pointer for preheat_bind and its context. It lives as long as the process."""
+    return ctypes.cast(_handle, ctypes.c_void_p).value or 0, None
+
+
+def operator(name: str) -> torch._ops.OpOverload:
+    """ "aten.sort.stable" as torch has it; AttributeError when it has none."""
+    space, _, rest = name.partition(".")
+    packet, _, overload = rest.rpartition(".")
+    return getattr(getattr(getattr(torch.ops, space), packet), overload)
+
+
+@runtime.ExternHandler
+def _handle(_context: int, call: Any) -> int | None:
+    try:
+        _run(call.contents)
+        return None
+    except BaseException as error:  # nothing may cross the C frames below
+        _state.error = error
+        message = f"{call.contents.op.decode(errors='replace')}: {error}".encode()
+        return runtime.library().preheat_status_new(b"INTERNAL", b"extern_failed", message)
+
+
+def _run(call: runtime.ExternCall) -> None:
+    op, arguments, takes_list, skipped = _parse(call.call)
+    operands = [tensor_at(call.operands[i]) for i in range(call.num_operands)]
+    args, kwargs = arguments(operands)
+    with torch.no_grad():
+        returned = op(*args, **kwargs)
+    flat = _flatten(returned)
+    taken = [r for i, r in enumerate(flat) if i not in skipped]
+    for i in range(call.num_results):
+        result = taken[i]
+        if result is None:
+            continue
+        target = tensor_at(call.results[i])
+        if target.shape != result.shape or target.dtype != result.dtype:
+            raise RuntimeError(
+                f"result {i} is {result.dtype}{list(result.shape)}, the program says {target.dtype}{list(target.shape)}"
+            )
+        target.copy_(result)
+
+
+def _flatten(returned: Any) -> list[torch.Tensor | None]:
+    out: list[torch.Tensor | None] = []
+    for part in returned if isinstance(returned, (tuple, list)) else (returned,):
+        out.extend(part) if isinstance(part, (tuple, list)) else out.append(part)
+    return out
+
+
+def tensor_at(t: runtime.Tensor) -> torch.Tensor:
+    """The runtime's memory as a tensor; nothing is copied."""
+    sizes, strides = t.sizes[: t.rank], t.strides[: t.rank]
+    dtype = dtypes.from_number(t.dtype)
+    if not t.data or 0 in sizes:
+        return torch.empty_strided(sizes, strides, dtype=dtype)
+    extent = 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
+    memory = (ctypes.c_char * (extent * dtype.itemsize)).from_address(t.data)
+    return torch.frombuffer(memory, dtype=dtype).as_strided(sizes, strides)
+
+
+Arguments = Callable[[list[torch.Tensor]], tuple[list[Any], dict[str, Any]]]
+
+
+@functools.lru_cache(maxsize=4096)
+def _parse(text: bytes) -> tuple[torch._ops.OpOverload, Arguments, bool, frozenset[int]]:
+    call = json.loads(text)
+    given = [(a["n"], bool(a.get("k")), _value(a["v"])) for a in call["args"]]
+    op = operator(call["op"])
+    order = [formal.name for formal in op._schema.arguments]
+
+    def arguments(operands: list[torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for name, keyword, value in given:
+            # Positional only while nothing before it was left out.
+            if not keyword and len(args) < len(order) and order[len(args)] == name:
+                args.append(value(operands))
+            else:
+                kwargs[name] = value(operands)
+        return args, kwargs
+
+    return op, arguments, bool(call.get("list")), frozenset(call.get("none", ()))
+
+
+def _value(v: Any) -> Callable[[list[torch.Tensor]], Any]:
+    if not isinstance(v, dict):
+        return lambda _: v
+    ((kind, content),) = v.items()
+    if kind == "t":
+        return lambda operands: operands[content]
+    if kind == "ts":
+        return lambda operands: [None if i is None else operands[i] for i in content]
+    fixed = _fixed(kind, content)
+    return lambda _: fixed
+
+
+def _fixed(kind: str, content: Any) -> Any:
+    match kind:
+        case "f":
+            return float(content)
+        case "c":
+            return complex(float(content[0]), float(content[1]))
+        case "is" | "bs":
+            return list(content)
+        case "fs":
+            return [float(f) for f in content]
+        case "dtype":
+            return dtypes.from_name(content)
+        case "layout" | "memory_format":
+            return getattr(torch, content)
+        case "device":
+            return torch.device(content)
+    raise ValueError(f"an argument of kind {kind!r} is not known")
