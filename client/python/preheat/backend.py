@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._python_dispatch import _disable_current_modes
 
 from preheat import counts, program, recorder
 from preheat._proto import compile_pb2, program_pb2
@@ -103,13 +104,7 @@ def compile_graph(
     start = time.monotonic()
     eager = _eager(gm)
     try:
-        kinds, names = boundary.of(gm) if boundary is not None else ([], [])
-        built = program.build(gm, kinds, frozen=config.freeze and kind == "inference", input_names=names)
-        if not built.proto.nodes:
-            return eager  # nothing to compute: arguments come back, or constants
-        recorder.record(config.record, kind, built.proto)
-        _breaker.check(config.server)
-        return _fetch(gm, kind, config, built, eager, start)
+        return _compile(gm, kind, config, boundary, eager, start)
     except Unsupported as reason:
         return _fall_back(gm, kind, str(reason), eager, start)
     except PreheatError as error:
@@ -123,6 +118,20 @@ def compile_graph(
     except Exception as error:  # a bug of ours must not stop a job
         logger.exception("preheat: compiling a %s graph failed", kind)
         return _fall_back(gm, kind, f"{type(error).__name__}: {error}", eager, start)
+
+
+def _compile(
+    gm: fx.GraphModule, kind: str, config: Config, boundary: _Boundary | None, eager: Callable[..., Any], start: float
+) -> Callable[..., Any]:
+    # Torch compiles under its tracing modes, in which even reading a constant would be recorded.
+    with _disable_current_modes():
+        kinds, names = boundary.of(gm) if boundary is not None else ([], [])
+        built = program.build(gm, kinds, frozen=config.freeze and kind == "inference", input_names=names)
+        if not built.proto.nodes:
+            return eager  # nothing to compute: arguments come back, or constants
+        recorder.record(config.record, kind, built.proto)
+        _breaker.check(config.server)
+        return _fetch(gm, kind, config, built, eager, start)
 
 
 def _fetch(

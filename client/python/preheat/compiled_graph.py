@@ -38,8 +38,6 @@ class CompiledGraph:
     `eager` runs the same graph by torch: for arguments that the artifact does not take. `on_fallback` is told why.
     """
 
-    _boxed_call = True
-
     def __init__(
         self,
         built: BuiltProgram,
@@ -47,6 +45,7 @@ class CompiledGraph:
         eager: Callable[[list[Any]], Any],
         on_fallback: Callable[[str], None],
     ) -> None:
+        self._boxed_call = True  # of the object: torch wraps it in functions that copy what objects have
         self._built, self._executable, self._eager, self._on_fallback = built, executable, eager, on_fallback
         self._layouts: dict[tuple[int, ...], _Layout] = {}
         self._symbol_sources = list(built.symbols.values())

@@ -42,17 +42,18 @@ class Symbols:
         import sympy
 
         expr = sympy.expand(expr)
-        text = ""
-        # Positive terms first, so that no text begins with a sign if that can be helped.
-        terms = sorted(sympy.Add.make_args(expr), key=lambda t: (t.as_coeff_Mul()[0] < 0, str(t)))
-        for term in terms:
+        terms: list[tuple[bool, str]] = []
+        for term in sympy.Add.make_args(expr):
             coefficient, rest = term.as_coeff_Mul()
             if not coefficient.is_Integer:
                 raise Unsupported(f"the size {expr} is not an integer polynomial")
-            sign = "-" if coefficient < 0 else "+"
-            product = self._product(abs(int(coefficient)), rest)
-            text += (f" {sign} " if text else "-" if sign == "-" else "") + product
-        return text or "0"
+            terms.append((bool(coefficient < 0), self._product(abs(int(coefficient)), rest)))
+        # In an order of our own, since sympy's goes by torch's names; positive terms first, so that no text begins
+        # with a sign if that can be helped.
+        text = ""
+        for negative, product in sorted(terms):
+            text += (" - " if text else "-") + product if negative else (" + " if text else "") + product
+        return text
 
     def _product(self, coefficient: int, rest: Any) -> str:
         import sympy
@@ -64,6 +65,7 @@ class Symbols:
                 raise Unsupported(f"the size {rest} is not an integer polynomial")
             if base != 1:
                 factors += [self._atom(base)] * int(power)
+        factors.sort()
         if coefficient != 1 or not factors:
             factors.insert(0, str(coefficient))
         return "*".join(factors)
