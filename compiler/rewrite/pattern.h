@@ -32,7 +32,7 @@ inline constexpr Capture x{0}, y{1}, z{2}, c{3};
 Pattern Is(ir::Op op, std::vector<Pattern> operands);
 // In either order, of two.
 Pattern EitherWay(ir::Op op, Pattern a, Pattern b);
-// Any of them; the first that matches counts.
+// Any of them; the first that matches counts, even if what stands further right then fails.
 Pattern OneOf(std::vector<Pattern> patterns);
 // Where `pattern` matches, captured as well.
 Pattern As(Capture capture, Pattern pattern);
