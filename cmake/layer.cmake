@@ -28,7 +28,7 @@ function(preheat_layer name)
     target_link_libraries(${name}_test PRIVATE preheat_${name} ${L_TEST_DEPS} GTest::gmock GTest::gtest_main)
     target_compile_options(${name}_test PRIVATE -Wall -Wextra -Werror)
     preheat_source_dir(${tests})
-    gtest_discover_tests(${name}_test TEST_PREFIX "${name}/" DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+    gtest_discover_tests(${name}_test TEST_PREFIX "${name}/" NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
   endif()
 endfunction()
 
