@@ -84,17 +84,28 @@ FN double ph_expm1_f64(double x) {
   return __builtin_copysign(r, x);
 }
 
-// t / (t + 2) with t = exp(2a) - 1; from 1/4 on 1 - 2 / (t + 2), which rounds less.
+// |x| < 0.55: x + x^3 P(x^2), relative error 2^-65. Above: 1 - 2 / (exp(2 |x|) + 1). From 22 on it is 1.
 FN double ph_tanh_f64(double x) {
   double a = __builtin_fabs(x);
-  a = a > 22.0 ? 22.0 : a;
-  double k = phx_ln2s_f64(a + a);
-  double p = phx_expm1_core_f64(phx_ln2_rest_f64(a + a, k));
+  double z = x * x;
+  double q = 7.2755171113003375e-06;
+  q = q * z - 3.2648407143544366e-05;
+  q = q * z + 9.371362332955349e-05;
+  q = q * z - 0.00023809825393859046;
+  q = q * z + 0.0005897996549671242;
+  q = q * z - 0.001455799534771892;
+  q = q * z + 0.003592124373242138;
+  q = q * z - 0.008863235272022292;
+  q = q * z + 0.021869488524569883;
+  q = q * z - 0.05396825396794879;
+  q = q * z + 0.1333333333333293;
+  q = q * z - 0.3333333333333333;
+  double near = q * z * x + x;
+  double c = a > 22.0 ? 44.0 : a + a;
+  double k = phx_ln2s_f64(c);
   double s = phx_pow2_f64(k);
-  double t = s * p + (s - 1.0);
-  bool small = a < 0.25;
-  double r = (small ? t : -2.0) / (t + 2.0);
-  return __builtin_copysign(small ? r : r + 1.0, x);
+  double far = 1.0 - 2.0 / (s * phx_expm1_core_f64(phx_ln2_rest_f64(c, k)) + (s + 1.0));
+  return a < 0.55 ? near : __builtin_copysign(far, x);
 }
 
 // exp(a) / 2 and 1 / (2 exp(a)); the half keeps the first finite where sinh is. Below 1 sinh comes from exp(a) - 1.
@@ -193,18 +204,18 @@ FN double phx_log1p_core_f64(double x) {
 }
 
 FN double ph_log1p_f64(double x) { return phx_log1p_core_f64(x); }
-// log1p(a + a^2 / (1 + sqrt(1 + a^2))); from 2^28 on log(a) + ln2.
+// log1p(a + a^2 / (1 + sqrt(1 + a^2))); from 2^60 on log(a) + ln2.
 FN double ph_asinh_f64(double x) {
   double a = __builtin_fabs(x);
-  bool big = a > 268435456.0;
+  bool big = a > 0x1p60;
   double z = a * a;
   double r = phx_log1p_core_f64(big ? a : a + z / (1.0 + __builtin_sqrt(1.0 + z)));
   return __builtin_copysign(big ? r + 0.6931471805599453 : r, x);
 }
 
-// log1p(t + sqrt(2t + t^2)) with t = x - 1; from 2^28 on log(x) + ln2.
+// log1p(t + sqrt(2t + t^2)) with t = x - 1; from 2^60 on log(x) + ln2.
 FN double ph_acosh_f64(double x) {
-  bool big = x > 268435456.0;
+  bool big = x > 0x1p60;
   double t = x - 1.0;
   double r = phx_log1p_core_f64(big ? x : t + __builtin_sqrt(t + t + t * t));
   r = big ? r + 0.6931471805599453 : r;
@@ -260,16 +271,15 @@ FN void phx_turns_f64(double x, double& turn, double& angle, double& rest) {
   exponent = exponent < 0 ? 0 : exponent;
   int at = (exponent * 5243) >> 17;
   at = at > 38 ? 38 : at;
-  const double* part = phx_turn_parts_f64 + at;
   double sum = 0.0, low = 0.0;
-  phx_add_part_f64(sum, low, h, l, part[0]);
-  phx_add_part_f64(sum, low, h, l, part[1]);
-  phx_add_part_f64(sum, low, h, l, part[2]);
-  phx_add_part_f64(sum, low, h, l, part[3]);
-  phx_add_part_f64(sum, low, h, l, part[4]);
-  phx_add_part_f64(sum, low, h, l, part[5]);
-  phx_add_part_f64(sum, low, h, l, part[6]);
-  phx_add_part_f64(sum, low, h, l, part[7]);
+  phx_add_part_f64(sum, low, h, l, phx_turn_parts_f64[at + 0]);
+  phx_add_part_f64(sum, low, h, l, phx_turn_parts_f64[at + 1]);
+  phx_add_part_f64(sum, low, h, l, phx_turn_parts_f64[at + 2]);
+  phx_add_part_f64(sum, low, h, l, phx_turn_parts_f64[at + 3]);
+  phx_add_part_f64(sum, low, h, l, phx_turn_parts_f64[at + 4]);
+  phx_add_part_f64(sum, low, h, l, phx_turn_parts_f64[at + 5]);
+  phx_add_part_f64(sum, low, h, l, phx_turn_parts_f64[at + 6]);
+  phx_add_part_f64(sum, low, h, l, phx_turn_parts_f64[at + 7]);
   double whole = __builtin_rint(sum);
   double quarters = __builtin_rint((sum - whole) * 4.0);
   sum = (sum - whole) - quarters * 0.25;
@@ -385,25 +395,27 @@ FN double ph_acos_f64(double x) {
   return big ? (x < 0.0 ? far : w) : near;
 }
 
-// atan(t) = t + t z P(z) on |t| <= tan(pi/8): relative error 2^-59. atan(a / b), 0 <= a <= b, by t = a / b or, nearer to 1,
-// pi/4 + atan((a - b) / (a + b)). The other octants are counted in pi/4, whose first part has 50 bits: multiples are exact.
+// atan(t) = t + t z P(z) on |t| <= 1/2: relative error 2^-61. atan(a / b), 0 <= a <= b, by t = a / b or, beyond 1/2 where
+// a - b is exact, pi/4 + atan((a - b) / (a + b)). The other octants are counted in pi/4, whose first part has 50 bits, so
+// that its multiples are exact. Only b may be infinite.
 FN double phx_octant_f64(double a, double b, bool swapped, bool negative) {
-  bool equal = (a == b) & (a > 0.0);
-  bool diagonal = (a > b * 0.41421356237309503) | equal;
-  double den = diagonal ? (equal ? 1.0 : a + b) : b;
-  double t = (diagonal ? (equal ? 0.0 : a - b) : a) / (den == 0.0 ? 1.0 : den);
+  bool diagonal = a > b * 0.5;
+  double den = diagonal ? a + b : b;
+  double t = (diagonal ? a - b : a) / (den == 0.0 ? 1.0 : den);
   double z = t * t;
-  double p = -0.017924152229817955;
-  p = p * z + 0.03807968956602123;
-  p = p * z - 0.05039881702493805;
-  p = p * z + 0.05848011927823137;
-  p = p * z - 0.06663119939926677;
-  p = p * z + 0.07692061507596692;
-  p = p * z - 0.09090897823379528;
-  p = p * z + 0.11111110785471118;
-  p = p * z - 0.14285714280231118;
-  p = p * z + 0.1999999999995387;
-  p = p * z - 0.333333333333332;
+  double p = -0.008444291787549693;
+  p = p * z + 0.02378189042991291;
+  p = p * z - 0.03720893376230233;
+  p = p * z + 0.04593162558653068;
+  p = p * z - 0.05230993229478281;
+  p = p * z + 0.05877980416189883;
+  p = p * z - 0.06666244341866934;
+  p = p * z + 0.0769227915796907;
+  p = p * z - 0.09090907782294007;
+  p = p * z + 0.1111111107240329;
+  p = p * z - 0.14285714285036927;
+  p = p * z + 0.19999999999994017;
+  p = p * z - 0.33333333333333315;
   double r = p * z * t + t;
   double octants = diagonal ? 1.0 : 0.0;
   octants = swapped ? 2.0 - octants : octants;
@@ -423,13 +435,16 @@ FN double ph_atan2_f64(double y, double x) {
   double v = __builtin_fabs(y), h = __builtin_fabs(x);
   bool swapped = v > h;
   double a = swapped ? h : v, b = swapped ? v : h;
+  bool endless = b == __builtin_inf();
   double scale = b > 1e300 ? 0x1p-100 : 1.0;
-  double r = phx_octant_f64(a * scale, b * scale, swapped, __builtin_copysign(1.0, x) < 0.0);
+  a = endless ? (a == b ? 1.0 : 0.0) : a * scale;
+  b = endless ? 1.0 : b * scale;
+  double r = phx_octant_f64(a, b, swapped, __builtin_copysign(1.0, x) < 0.0);
   return (x != x) | (y != y) ? x + y : __builtin_copysign(r, y);
 }
 
-// |x| < 1: x + x P(x^2), relative error 2^-56. erfc(a) = exp(-a^2) C(t) / (1 + 2a), t = (a - 4) / (a + 4) (after Schonfelder,
-// 1978), C fitted on a from 0.45 to 28: relative error 2^-55. a^2 is taken exactly, as the square of a's top and a rest.
+// |x| < 1: x + x P(x^2), relative error 2^-56. erfc(a) = exp(-a^2) (1 + C(t)) / (1 + 2a), t = (a - 4) / (a + 4) (after Schonfelder,
+// 1978), C fitted on a from 0.45 to 28: relative error 2^-57. a^2 is taken exactly, as the square of a's top and a rest.
 FN double phx_erf_core_f64(double x) {
   double z = x * x;
   double p = -7.583312582375655e-10;
@@ -450,36 +465,38 @@ FN double phx_erf_core_f64(double x) {
 FN double phx_erfc_core_f64(double a) {
   a = a > 27.5 ? 27.5 : a;
   double t = (a - 4.0) / (a + 4.0);
-  double c = -7.234228199382885e-09;
-  c = c * t - 6.955683259830991e-09;
-  c = c * t + 9.711333588697634e-08;
-  c = c * t + 5.18187461225129e-08;
-  c = c * t - 8.130390238952547e-07;
-  c = c * t + 3.182431964010461e-07;
-  c = c * t + 5.702856551054048e-06;
-  c = c * t - 1.123746631369177e-05;
-  c = c * t - 2.439688854029641e-05;
-  c = c * t + 0.0001506277480373319;
-  c = c * t - 0.00019925717598174813;
-  c = c * t - 0.0007577747917525859;
-  c = c * t + 0.005031970037023983;
-  c = c * t - 0.016197733828958075;
-  c = c * t + 0.0371675155334826;
-  c = c * t - 0.06633036583235791;
-  c = c * t + 0.09373283499848371;
-  c = c * t - 0.10103906603540048;
-  c = c * t + 0.06809705425469063;
-  c = c * t + 0.015379652102603971;
+  double c = -1.0791133275771049e-08;
+  c = c * t - 1.2994897261081182e-08;
+  c = c * t + 1.0641264909982581e-07;
+  c = c * t + 6.931163913439962e-08;
+  c = c * t - 8.232137356929737e-07;
+  c = c * t + 2.9665827667407105e-07;
+  c = c * t + 5.708895392248976e-06;
+  c = c * t - 1.1222684810215554e-05;
+  c = c * t - 2.439899425052129e-05;
+  c = c * t + 0.0001506216156612748;
+  c = c * t - 0.0001992567398343049;
+  c = c * t - 0.0007577732131067972;
+  c = c * t + 0.005031969985477695;
+  c = c * t - 0.01619773407701687;
+  c = c * t + 0.03716751553659857;
+  c = c * t - 0.06633036580990687;
+  c = c * t + 0.09373283499841026;
+  c = c * t - 0.10103906603643562;
+  c = c * t + 0.06809705425469081;
+  c = c * t + 0.015379652102622559;
   c = c * t - 0.1396211168405625;
-  c = c * t + 1.2329951186255526;
-  double d = 1.0 + 2.0 * a;
-  double q = c / d;
-  q = q - q * ((2.0 * a - (d - 1.0)) / d);
+  c = c * t + 0.2329951186255525;
   double top = phx_top_f64(a);
   double high = -top * top, low = -(a - top) * (a + top);
   double k = phx_ln2s_f64(high);
   double r = (high - k * 0.6931471803691238) - (k * 1.9082149292705877e-10 - low);
-  return phx_scale_f64(q * phx_expm1_core_f64(r) + q, k);
+  double e = phx_expm1_core_f64(r);
+  double d = 1.0 + 2.0 * a;
+  double lost = (2.0 * a - (d - 1.0)) / d;
+  double sum = c + e;
+  double q = (1.0 + (sum + (c * e - lost * (1.0 + sum)))) / d;
+  return phx_scale_f64(q, k);
 }
 
 FN double ph_erf_f64(double x) {

@@ -33,16 +33,22 @@ FN $T ph_nextafter_$D($T x, $T y) {
   return (x != x) | (y != y) ? x + y : r;
 }
 
+// Whether x is not zero and has another sign than y. In floating numbers: g++ vectorizes no choice between truth values.
+FN bool phx_differ_$D($T x, $T y) {
+  $T sign = x > ($T)0.0 ? ($T)1.0 : x < ($T)0.0 ? ($T)-1.0 : ($T)0.0;
+  return sign * __builtin_copysign$F(($T)1.0, y) < ($T)0.0;
+}
+
 FN $T ph_mod_$D($T x, $T y) {
   $T m = ph_fmod_$D(x, y);
-  return (m != ($T)0.0) & ((m < ($T)0.0) != (y < ($T)0.0)) ? m + y : m;
+  return phx_differ_$D(m, y) ? m + y : m;
 }
 
 // Eager's order of operations: what the remainder leaves is divided, so that the quotient is all but whole.
 FN $T ph_floor_div_$D($T x, $T y) {
   $T m = ph_fmod_$D(x, y);
   $T q = (x - m) / y;
-  q = (m != ($T)0.0) & ((m < ($T)0.0) != (y < ($T)0.0)) ? q - ($T)1.0 : q;
+  q = phx_differ_$D(m, y) ? q - ($T)1.0 : q;
   $T f = __builtin_floor$F(q);
   f = q - f > ($T)0.5 ? f + ($T)1.0 : f;
   f = q == ($T)0.0 ? __builtin_copysign$F(($T)0.0, x / y) : f;

@@ -5,8 +5,9 @@
 namespace preheat {
 namespace {
 
-// $D dtype, $T its C type, $U the unsigned type of its width, $W its bits, $R the floating type whose quotients are
-// exact before truncation: n-bit operands differ from a whole quotient by 2^-n of it at least. Conversions to $T wrap.
+// $D dtype, $T its C type, $U the unsigned type of its width, $W its bits, $C the type it computes in, $R the floating
+// type whose quotients are exact before truncation: n-bit operands differ from a whole quotient by 2^-n of it at least.
+// Conversions to $T wrap.
 constexpr char kSigned[] = R"(
 FN $T ph_abs_$D($T x) { return ($T)(x < 0 ? ($U)0 - ($U)x : ($U)x); }
 FN $T ph_sign_$D($T x) { return ($T)((x > 0) - (x < 0)); }
@@ -21,7 +22,11 @@ FN $T ph_floor_div_$D($T x, $T y) {
 }
 
 // As in eager: a count out of range leaves the sign.
-FN $T ph_shr_$D($T x, $T y) { return ($T)(x >> ((y < 0) | (y >= $W) ? $W - 1 : y)); }
+FN $T ph_shr_$D($T x, $T y) {
+  $C wide = x, count = y;
+  count = (count < 0) | (count >= $W) ? $W - 1 : count;
+  return ($T)(wide >> count);
+}
 FN $T ph_shl_$D($T x, $T y) {
   bool fits = (y >= 0) & (y < $W);
   return ($T)(fits ? ($U)x << (y & ($W - 1)) : ($U)0);
@@ -106,6 +111,7 @@ std::string IntegerMathText() {
                                                      {"$T", i.type},
                                                      {"$U", i.bits_type},
                                                      {"$W", i.bits},
+                                                     {"$C", i.dtype == std::string("i64") ? "long long" : "int"},
                                                      {"$SIGNED", i.is_signed ? "true" : "false"},
                                                      {"$R", i.quotient_type != nullptr ? i.quotient_type : ""}}));
   }

@@ -1,0 +1,376 @@
+#include "compiler/build_plan.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/schedule/access.h"
+#include "compiler/schedule/plan_memory.h"
+#include "compiler/support/status_macros.h"
+
+namespace preheat {
+
+using artifact::Storage;
+using ir::Expr;
+using ir::Graph;
+using ir::Node;
+using ir::Op;
+using ir::Value;
+
+namespace {
+
+constexpr int64_t kElementsPerThread = 8192;  // least work worth a thread
+
+Expr BytesOf(const ir::TensorType& type) { return type.NumElements() * Expr(ir::DTypeSize(type.dtype)); }
+
+const char* RegionName(schedule::RegionKind kind) {
+  switch (kind) {
+    case schedule::RegionKind::kPointwise: return "pointwise";
+    case schedule::RegionKind::kRow: return "row";
+    case schedule::RegionKind::kColumn: return "column";
+    case schedule::RegionKind::kNode: return "node";
+  }
+  return "";
+}
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const Graph& graph, const schedule::Layouts& layouts, const schedule::Partition& partition,
+              const std::vector<std::string>& op_names, const std::vector<std::string>& locations)
+      : graph_(graph), layouts_(layouts), partition_(partition), op_names_(op_names), locations_(locations),
+        sizes_(graph.SymbolRanges()) {}
+
+  absl::StatusOr<BuiltPlan> Run() {
+    MakeBoundary();
+    for (const schedule::Step& step : partition_.steps) RETURN_IF_ERROR(AddStep(step));
+    RETURN_IF_ERROR(CopyOutputs());
+    PlaceArena();
+    NameErrorSites();
+    return std::move(built_);
+  }
+
+ private:
+  artifact::Plan& plan() { return built_.plan; }
+
+  uint32_t AddBuffer(const ir::TensorType& type, std::vector<Expr> strides, Storage storage, uint32_t index) {
+    artifact::Buffer buffer;
+    buffer.type = type;
+    buffer.strides = std::move(strides);
+    buffer.storage = storage;
+    buffer.index = index;
+    buffer.bytes = BytesOf(type);
+    plan().buffers.push_back(std::move(buffer));
+    return static_cast<uint32_t>(plan().buffers.size() - 1);
+  }
+
+  // --- Boundary ---
+
+  void MakeBoundary() {
+    plan().symbols = graph_.symbols();
+    plan().inputs = graph_.inputs();
+    plan().outputs = graph_.outputs();
+    for (size_t i = 0; i < graph_.inputs().size(); ++i) {
+      const ir::GraphInput& in = graph_.inputs()[i];
+      uint32_t buffer = AddBuffer(in.type, in.strides, Storage::kInput, static_cast<uint32_t>(i));
+      plan().input_buffers.push_back(buffer);
+      buffers_[graph_.input_values()[i]] = buffer;
+      if (in.frozen) frozen_.insert(graph_.input_values()[i]);
+    }
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+      const ir::GraphOutput& out = graph_.outputs()[i];
+      Value direct = layouts_.direct_outputs()[i];
+      uint32_t buffer;
+      if (out.mutates >= 0) {
+        buffer = plan().input_buffers[out.mutates];
+      } else {
+        const ir::TensorType& type = direct ? direct.type() : out.value.type();
+        buffer = AddBuffer(type, direct && direct != out.value ? layouts_.StridesOf(direct) : out.strides, Storage::kOutput,
+                           static_cast<uint32_t>(i));
+        if (direct && direct != out.value) buffer = OutputView(out, direct, buffer, i);
+      }
+      if (direct) {
+        if (!buffers_.count(direct)) buffers_[direct] = buffer;
+      }
+      plan().output_buffers.push_back(buffer);
+    }
+  }
+
+  // A direct output under another shape: the value's own buffer and the boundary's share the caller's memory.
+  uint32_t OutputView(const ir::GraphOutput& out, Value direct, uint32_t own, size_t index) {
+    buffers_[direct] = own;
+    return AddBuffer(out.value.type(), out.strides, Storage::kOutput, static_cast<uint32_t>(index));
+  }
+
+  uint32_t BufferOf(Value value, bool in_prologue) {
+    auto it = buffers_.find(value);
+    if (it != buffers_.end()) return it->second;
+    if (value.node->op() == Op::kConstant) return buffers_[value] = AddConstant(value);
+    Storage storage = in_prologue ? Storage::kSession : Storage::kArena;
+    return buffers_[value] = AddBuffer(value.type(), layouts_.StridesOf(value), storage, 0);
+  }
+
+  uint32_t AddConstant(Value value) {
+    std::string& pool = plan().constants;
+    pool.resize((pool.size() + schedule::kBufferAlignment - 1) / schedule::kBufferAlignment * schedule::kBufferAlignment);
+    uint32_t buffer = AddBuffer(value.type(), ir::RowMajorStrides(value.shape()), Storage::kConstant, 0);
+    plan().buffers[buffer].offset = static_cast<int64_t>(pool.size());
+    pool += value.node->String("data");
+    return buffer;
+  }
+
+  // --- Steps ---
+
+  std::vector<Value> InputsOf(const schedule::Step& step) const {
+    if (step.region) return step.region->inputs;
+    std::vector<Value> inputs;
+    for (Value operand : step.call->operands()) inputs.push_back(schedule::MemoryOf(operand, layouts_, sizes_));
+    return inputs;
+  }
+  static std::vector<Value> OutputsOf(const schedule::Step& step) {
+    if (step.region) return step.region->outputs;
+    std::vector<Value> outputs;
+    for (size_t i = 0; i < step.call->results().size(); ++i) outputs.push_back(step.call->result(static_cast<int>(i)));
+    return outputs;
+  }
+
+  bool Frozen(Value value) const { return frozen_.count(value) || value.node->op() == Op::kConstant; }
+
+  // A step whose inputs are all frozen runs once a session. Results that are outputs, and programs without frozen
+  // inputs, stay with the run.
+  bool BelongsToPrologue(const schedule::Step& step) const {
+    if (frozen_.empty() || (step.call && step.call->op() == Op::kExtern)) return false;
+    std::vector<Value> inputs = InputsOf(step);
+    if (inputs.empty() || !std::all_of(inputs.begin(), inputs.end(), [&](Value v) { return Frozen(v); })) return false;
+    std::vector<Value> outputs = OutputsOf(step);
+    return std::all_of(outputs.begin(), outputs.end(), [&](Value v) {
+      return !buffers_.count(v) && v.type().NumElements().is_constant();
+    });
+  }
+
+  absl::Status AddStep(const schedule::Step& step) {
+    bool prologue = BelongsToPrologue(step);
+    if (prologue) {
+      for (Value v : OutputsOf(step)) frozen_.insert(v);
+    }
+    for (Value v : InputsOf(step)) Touch(BufferOf(v, prologue), prologue);
+    for (Value v : OutputsOf(step)) Touch(BufferOf(v, prologue), prologue);
+    if (!step.region) return AddCall(*step.call, prologue);
+    ASSIGN_OR_RETURN(GeneratedKernel kernel, GenerateRegion(*step.region, layouts_, sizes_));
+    AddKernel(std::move(kernel), nullptr, prologue);
+    return absl::OkStatus();
+  }
+
+  void Touch(uint32_t buffer, bool prologue) {
+    int now = static_cast<int>(plan().steps.size());
+    if (prologue) now = -1;
+    auto [it, fresh] = lives_.try_emplace(buffer, std::pair{now, now});
+    if (!fresh) it->second.second = std::max(it->second.second, now);
+  }
+
+  void Append(artifact::Step step, bool prologue) {
+    (prologue ? plan().prologue : plan().steps).push_back(std::move(step));
+    built_.order.push_back(prologue);
+  }
+
+  // `target`: the buffer that a copy writes; otherwise every value's own.
+  void AddKernel(GeneratedKernel kernel, const uint32_t* target, bool prologue) {
+    artifact::KernelStep step;
+    step.kernel = KernelIndex(kernel);
+    for (const codegen::KernelBuffer& buffer : kernel.loops.buffers) {
+      step.buffers.push_back(buffer.written && target ? *target : BufferOf(buffer.value, prologue));
+      step.writes.push_back(buffer.written);
+    }
+    for (const std::string& symbol : kernel.loops.symbols) step.scalars.push_back(Expr::Symbol(symbol));
+    step.extent = kernel.loops.extent;
+    step.scratch_bytes = kernel.loops.scratch_bytes;
+    if (auto work = kernel.loops.work.constant(); work && *work > 0) {
+      step.grain = std::max<int64_t>(1, kElementsPerThread / *work);
+    }
+    Append(std::move(step), prologue);
+    built_.kernels.push_back(std::move(kernel));
+  }
+
+  uint32_t KernelIndex(const GeneratedKernel& kernel) {
+    auto known = std::find_if(built_.sources.begin(), built_.sources.end(),
+                              [&](const codegen::EmittedKernel& e) { return e.symbol == kernel.code.symbol; });
+    if (known == built_.sources.end()) built_.sources.push_back(kernel.code);
+    std::vector<std::string> ops = SourceOps(kernel);
+    artifact::Kernel entry{kernel.code.symbol, kernel.code.symbol, 0, RegionName(kernel.kind), ops};
+    plan().kernels.push_back(std::move(entry));
+    return static_cast<uint32_t>(plan().kernels.size() - 1);
+  }
+
+  // The program's operators that a kernel computes: those of the nodes between its inputs and outputs.
+  std::vector<std::string> SourceOps(const GeneratedKernel& kernel) const {
+    std::set<Value> inputs;
+    std::vector<Value> stack;
+    for (const codegen::KernelBuffer& buffer : kernel.loops.buffers) {
+      if (buffer.written) stack.push_back(buffer.value);
+      else inputs.insert(buffer.value);
+    }
+    std::set<const Node*> seen;
+    std::set<int> debug_ids;
+    while (!stack.empty()) {
+      Value value = stack.back();
+      stack.pop_back();
+      if (inputs.count(value) || !seen.insert(value.node).second) continue;
+      if (value.node->debug_id() >= 0) debug_ids.insert(value.node->debug_id());
+      for (Value operand : value.node->operands()) stack.push_back(operand);
+    }
+    std::vector<std::string> ops;
+    for (int id : debug_ids) {
+      if (id < static_cast<int>(op_names_.size())) ops.push_back(op_names_[id]);
+    }
+    return ops;
+  }
+
+  absl::StatusOr<artifact::Operand> OperandOf(Value value) {
+    auto strides_of = [&](Value v) { return layouts_.StridesOf(v); };
+    auto view = schedule::PeelViews(value, strides_of, sizes_);
+    artifact::Operand operand;
+    operand.sizes = value.shape();
+    if (view) {
+      operand.buffer = BufferOf(view->base, false);
+      operand.strides = view->strides;
+      operand.offset = view->offset;
+    } else {
+      operand.buffer = BufferOf(value, false);
+      operand.strides = layouts_.StridesOf(value);
+    }
+    return operand;
+  }
+
+  artifact::Operand WholeOperand(Value value) {
+    return {BufferOf(value, false), value.shape(), layouts_.StridesOf(value), Expr(0)};
+  }
+
+  absl::Status AddCall(const Node& node, bool prologue) {
+    if (node.op() == Op::kExtern) return AddExtern(node);
+    artifact::LibraryStep step;
+    size_t operands = 2;
+    step.op = node.op() == Op::kFused ? node.String("base") : std::string(ir::Info(node.op()).name);
+    for (size_t i = 0; i < operands; ++i) {
+      ASSIGN_OR_RETURN(artifact::Operand operand, OperandOf(node.operand(static_cast<int>(i))));
+      step.operands.push_back(std::move(operand));
+      step.frozen.push_back(Frozen(schedule::MemoryOf(node.operand(static_cast<int>(i)), layouts_, sizes_)));
+    }
+    step.result = WholeOperand(node.result());
+    if (node.Has("stride")) {
+      step.stride = node.Ints("stride");
+      step.padding = node.Ints("padding");
+      step.dilation = node.Ints("dilation");
+      if (node.Has("output_padding")) step.output_padding = node.Ints("output_padding");
+      step.groups = node.Int("groups");
+      if (node.Has("transposed")) step.transposed = node.Int("transposed") != 0;
+    }
+    if (node.op() == Op::kFused) {
+      for (const std::string& op : node.Strings("epilogue")) {
+        artifact::Epilogue epilogue{op, std::nullopt};
+        if (op == "bias" || op == "residual") {
+          ASSIGN_OR_RETURN(epilogue.operand, OperandOf(node.operand(static_cast<int>(operands++))));
+        }
+        step.epilogue.push_back(std::move(epilogue));
+      }
+    }
+    Append(std::move(step), prologue);
+    return absl::OkStatus();
+  }
+
+  absl::Status AddExtern(const Node& node) {
+    artifact::ExternStep step;
+    step.op = node.String("name");
+    step.call = node.String("call");
+    int id = node.debug_id();
+    if (id >= 0 && id < static_cast<int>(locations_.size())) step.location = locations_[id];
+    for (Value value : node.operands()) {
+      ASSIGN_OR_RETURN(artifact::Operand operand, OperandOf(value));
+      step.operands.push_back(std::move(operand));
+    }
+    for (size_t i = 0; i < node.results().size(); ++i) step.results.push_back(BufferOf(node.result(static_cast<int>(i)), false));
+    Append(std::move(step), false);
+    return absl::OkStatus();
+  }
+
+  // --- The end ---
+
+  // Outputs that are no value's own memory, and inputs that the program changes: written last, when nobody reads them any more. A
+  // mutated input whose old value is also an output is copied out first.
+  absl::Status CopyOutputs() {
+    std::vector<size_t> order;
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+      if (!layouts_.direct_outputs()[i]) order.push_back(i);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return (graph_.outputs()[a].mutates >= 0) < (graph_.outputs()[b].mutates >= 0);
+    });
+    for (size_t i : order) {
+      const ir::GraphOutput& out = graph_.outputs()[i];
+      uint32_t target = plan().output_buffers[i];
+      std::vector<Expr> strides = out.mutates >= 0 ? graph_.inputs()[out.mutates].strides : out.strides;
+      Touch(BufferOf(out.value, false), false);
+      ASSIGN_OR_RETURN(GeneratedKernel copy, GenerateCopy(out.value, strides, layouts_, sizes_));
+      AddKernel(std::move(copy), &target, false);
+    }
+    return absl::OkStatus();
+  }
+
+  void PlaceArena() {
+    std::vector<schedule::Lifetime> arena;
+    std::vector<uint32_t> placed;
+    Expr session;
+    for (uint32_t i = 0; i < plan().buffers.size(); ++i) {
+      artifact::Buffer& buffer = plan().buffers[i];
+      if (buffer.storage == Storage::kSession) {
+        buffer.offset = session;
+        session = session + Expr::CeilDiv(buffer.bytes, schedule::kBufferAlignment) * Expr(schedule::kBufferAlignment);
+      } else if (buffer.storage == Storage::kArena) {
+        auto [first, last] = lives_[i];
+        arena.push_back({buffer.bytes, first, last});
+        placed.push_back(i);
+      }
+    }
+    schedule::Arena plan_of = schedule::PlanMemory(arena);
+    for (size_t i = 0; i < placed.size(); ++i) plan().buffers[placed[i]].offset = plan_of.offsets[i];
+    plan().arena_bytes = plan_of.bytes;
+    plan().session_bytes = session;
+  }
+
+  // What stands behind each index check in this program.
+  void NameErrorSites() {
+    std::vector<std::set<std::string>> names(codegen::kNumErrorSites);
+    for (const Node& node : graph_.nodes()) {
+      int site = node.op() == Op::kTake      ? 1
+                 : node.op() == Op::kGather  ? 2
+                 : node.op() == Op::kScatter ? 3
+                 : node.op() == Op::kPutRows ? 4
+                                             : 0;
+      if (site == 0) continue;
+      int id = node.debug_id();
+      bool known = id >= 0 && id < static_cast<int>(op_names_.size());
+      names[site - 1].insert(known ? op_names_[id] : std::string(ir::Info(node.op()).name));
+    }
+    for (const auto& set : names) plan().error_sites.push_back(absl::StrJoin(set, " or "));
+  }
+
+  const Graph& graph_;
+  const schedule::Layouts& layouts_;
+  const schedule::Partition& partition_;
+  const std::vector<std::string>& op_names_;
+  const std::vector<std::string>& locations_;
+  ir::Ranges sizes_;
+  std::map<Value, uint32_t> buffers_;
+  std::map<uint32_t, std::pair<int, int>> lives_;  // of arena buffers, in steps
+  std::set<Value> frozen_;
+  BuiltPlan built_;
+};
+
+}  // namespace
+
+absl::StatusOr<BuiltPlan> BuildPlan(const Graph& graph, const schedule::Layouts& layouts, const schedule::Partition& partition,
+                                    const std::vector<std::string>& op_names, const std::vector<std::string>& locations) {
+  return PlanBuilder(graph, layouts, partition, op_names, locations).Run();
+}
+
+}  // namespace preheat

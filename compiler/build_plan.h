@@ -1,0 +1,31 @@
+#ifndef PREHEAT_COMPILER_BUILD_PLAN_H_
+#define PREHEAT_COMPILER_BUILD_PLAN_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/artifact/plan_model.h"
+#include "compiler/generate_kernels.h"
+#include "compiler/schedule/fuse.h"
+#include "compiler/schedule/layout.h"
+
+namespace preheat {
+
+// A program ready to be written: its plan without code digests, and the kernels behind it, each distinct source once.
+struct BuiltPlan {
+  artifact::Plan plan;
+  std::vector<codegen::EmittedKernel> sources;  // in the order of first use; plan.kernels refer to symbols
+  std::vector<GeneratedKernel> kernels;         // one a kernel step, in the order of `order`: for reports
+  std::vector<bool> order;                      // one a step as it was made: true when it went into the prologue
+};
+
+// Gives every stored value memory, turns the partition's steps into plan steps (those that need frozen inputs only into the
+// prologue), adds the copies that outputs need, and plans the arena. `op_names` names the source operator of a debug id.
+absl::StatusOr<BuiltPlan> BuildPlan(const ir::Graph& graph, const schedule::Layouts& layouts, const schedule::Partition& partition,
+                                    const std::vector<std::string>& op_names, const std::vector<std::string>& locations);
+
+}  // namespace preheat
+
+#endif  // PREHEAT_COMPILER_BUILD_PLAN_H_

@@ -1,0 +1,418 @@
+#include "compiler/codegen/cpu/emit_cpu.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "compiler/codegen/cpu/math_functions.h"
+#include "compiler/codegen/emit_c.h"
+#include "compiler/support/digest.h"
+#include "compiler/support/status_macros.h"
+
+namespace preheat::codegen {
+
+using ir::DType;
+using ir::Expr;
+using ir::Op;
+
+namespace {
+
+constexpr char kSymbol[] = "PREHEAT_KERNEL";
+
+bool IsArg(Op op) { return op == Op::kArgMax || op == Op::kArgMin; }
+
+// The reduction identifier of `#pragma omp simd reduction(...)`; empty for those that are no plain fold.
+std::string SimdReduction(const Accumulator& a) {
+  bool floating = ir::IsFloat(a.dtype);
+  switch (a.op) {
+    case Op::kReduceSum: return a.dtype == DType::kBool ? "|" : "+";
+    case Op::kReduceProd: return a.dtype == DType::kBool ? "&" : "*";
+    case Op::kReduceMax: return floating ? absl::StrCat("phr_max_", std::string(ir::DTypeName(a.dtype))) : "max";
+    case Op::kReduceMin: return floating ? absl::StrCat("phr_min_", std::string(ir::DTypeName(a.dtype))) : "min";
+    case Op::kReduceAny: return "|";
+    case Op::kReduceAll: return "&";
+    default: return "";
+  }
+}
+
+class CpuEmitter {
+ public:
+  explicit CpuEmitter(const Kernel& kernel) : k_(kernel), tiled_(kernel.tile_loop.has_value()) {
+    for (const Item& item : k_.order) has_stages_ |= item.stage.has_value();
+  }
+
+  absl::StatusOr<EmittedKernel> Run() {
+    FindArrays();
+    std::string body = Body();
+    std::string source = absl::StrCat("struct Args { void* const* buffers; const long* scalars; int* error; void* scratch; };\n");
+    ASSIGN_OR_RETURN(std::string functions, MathSource(math_));
+    absl::StrAppend(&source, functions, DeclaredReductions(), body);
+    EmittedKernel emitted;
+    emitted.symbol = absl::StrCat("preheat_", OpsName(), "_", Digest(source).substr(0, 8));
+    emitted.source = absl::StrReplaceAll(source, {{kSymbol, emitted.symbol}});
+    return emitted;
+  }
+
+ private:
+  // Up to four distinct operators, in order: what people see in a profile.
+  std::string OpsName() const {
+    std::vector<std::string> ops;
+    auto note = [&](Op op) {
+      std::string name(ir::Info(op).name);
+      if (ops.size() < 4 && std::find(ops.begin(), ops.end(), name) == ops.end()) ops.push_back(name);
+    };
+    for (const Accumulator& a : k_.accumulators) note(a.op);
+    for (const Stmt& s : k_.stmts) {
+      if (s.kind == Stmt::Kind::kOp) note(s.op);
+      if (s.kind == Stmt::Kind::kWrap) ops.empty() ? ops.push_back("take") : void();
+    }
+    return ops.empty() ? "copy" : absl::StrJoin(ops, "_");
+  }
+
+  std::string DeclaredReductions() const {
+    std::set<std::string> lines;
+    for (const Accumulator& a : k_.accumulators) {
+      if (!ir::IsFloat(a.dtype) || (a.op != Op::kReduceMax && a.op != Op::kReduceMin)) continue;
+      std::string f = absl::StrCat(a.op == Op::kReduceMax ? "max_" : "min_", std::string(ir::DTypeName(a.dtype)));
+      lines.insert(absl::StrCat("#pragma omp declare reduction(phr_", f, " : ", std::string(CType(a.dtype)), " : omp_out = ph_", f,
+                                "(omp_out, omp_in)) initializer(omp_priv = ", IdentityText(a.op, a.dtype), ")\n"));
+    }
+    return absl::StrJoin(lines, "");
+  }
+
+  // In a tiled kernel, values of depth 1 that other groups need live in arrays over the tile.
+  void FindArrays() {
+    if (!tiled_ || !has_stages_) return;
+    for (size_t s = 0; s < k_.stmts.size(); ++s) {
+      if (k_.stmts[s].depth == 1 && k_.stmts[s].kind != Stmt::Kind::kResult) arrays_.insert(static_cast<int>(s));
+    }
+  }
+
+  // --- Spelling ---
+
+  void Line(const std::string& text) { absl::StrAppend(&out_, std::string(2 * indent_, ' '), text, "\n"); }
+  void Open(const std::string& text) {
+    Line(text + " {");
+    ++indent_;
+  }
+  void Close() {
+    --indent_;
+    Line("}");
+  }
+
+  DType TypeOf(int s) const {
+    DType dtype = k_.stmts[s].dtype;
+    return dtype == DType::kBF16 || dtype == DType::kF16 ? DType::kF32 : dtype;
+  }
+  std::string TypeName(int s) const { return std::string(CType(TypeOf(s))); }
+
+  std::string Ref(int s) const {
+    const Stmt& stmt = k_.stmts[s];
+    if (stmt.kind == Stmt::Kind::kResult) {
+      std::string name = absl::StrCat("r", stmt.accumulator, IsArg(k_.accumulators[stmt.accumulator].op) ? "i" : "");
+      return tiled_ ? name + "[ci]" : name;
+    }
+    if (arrays_.count(s) && !local_.count(s)) return absl::StrCat("s", s, "[ci]");
+    return absl::StrCat("v", s);
+  }
+
+  std::string Index(const Expr& e) {
+    return IndexText(e, [&](const std::string& symbol) {
+      return symbol[0] == 'x' ? Ref(std::stoi(symbol.substr(1))) : symbol;
+    }, math_);
+  }
+
+  std::string Value(const Stmt& stmt) {
+    switch (stmt.kind) {
+      case Stmt::Kind::kConstant: return ConstantText(stmt.value, stmt.dtype);
+      case Stmt::Kind::kIndex: return Index(stmt.index);
+      case Stmt::Kind::kCondition: return ConditionText(stmt);
+      case Stmt::Kind::kLoad: return LoadExpr(stmt);
+      case Stmt::Kind::kCast: return CastText(Ref(stmt.args[0]), k_.stmts[stmt.args[0]].dtype, stmt.dtype, math_);
+      case Stmt::Kind::kWrap: return WrapText(stmt);
+      case Stmt::Kind::kResult: return "";
+      case Stmt::Kind::kOp: break;
+    }
+    std::vector<std::string> args;
+    for (int arg : stmt.args) args.push_back(Ref(arg));
+    DType operand = k_.stmts[stmt.args.back()].dtype;
+    return OpText(stmt.op, args, operand, stmt.dtype, math_);
+  }
+
+  std::string ConditionText(const Stmt& stmt) {
+    std::vector<std::string> parts;
+    if (stmt.predicate >= 0) parts.push_back(Ref(stmt.predicate));
+    for (const Expr& e : stmt.conditions) parts.push_back(absl::StrCat("((", Index(e), ") >= 0)"));
+    return absl::StrCat("(", absl::StrJoin(parts, " & "), ")");
+  }
+
+  std::string LoadExpr(const Stmt& stmt) {
+    std::string element = absl::StrCat("b", stmt.buffer, "[", Index(stmt.index), "]");
+    std::string load = LoadText(element, k_.buffers[stmt.buffer].dtype, math_);
+    if (stmt.predicate < 0) return load;
+    return absl::StrCat("(", Ref(stmt.predicate), " ? ", load, " : ", ConstantText(ir::Scalar(int64_t{0}), stmt.dtype), ")");
+  }
+
+  // Negative indices count from the end; what is still outside reads element 0 and is reported.
+  std::string WrapText(const Stmt& stmt) {
+    std::string i = Ref(stmt.args[0]), n = absl::StrCat("(", Index(stmt.bound), ")");
+    std::string wrapped = absl::StrCat("(", i, " < 0 ? ", i, " + ", n, " : ", i, ")");
+    return absl::StrCat("((unsigned long)", wrapped, " < (unsigned long)", n, " ? ", wrapped, " : 0L)");
+  }
+
+  void Define(int s) {
+    const Stmt& stmt = k_.stmts[s];
+    if (stmt.kind == Stmt::Kind::kResult) return;
+    Line(absl::StrCat("const ", TypeName(s), " v", s, " = ", Value(stmt), ";"));
+    local_.insert(s);
+    if (stmt.kind == Stmt::Kind::kWrap) {
+      std::string i = Ref(stmt.args[0]), n = absl::StrCat("(", Index(stmt.bound), ")");
+      std::string outside = absl::StrCat("(", i, " < -", n, ") | (", i, " >= ", n, ")");
+      if (stmt.predicate >= 0) outside = absl::StrCat("(", outside, ") & ", Ref(stmt.predicate));
+      Line(absl::StrCat("bad |= (", outside, ") ? ", stmt.error_site, " : 0;"));
+    }
+    if (arrays_.count(s)) Line(absl::StrCat("s", s, "[ci] = v", s, ";"));
+  }
+
+  void EmitStore(const Store& store) {
+    DType storage = k_.buffers[store.buffer].dtype;
+    Line(absl::StrCat("b", store.buffer, "[", Index(store.index), "] = ",
+                      StoreText(Ref(store.value), k_.stmts[store.value].dtype, storage, math_), ";"));
+  }
+
+  bool UsesErrors() const { return k_.checks_indices; }
+
+  // --- Structure ---
+
+  std::string Body() {
+    Open(absl::StrCat("extern \"C\" void ", kSymbol, "(const Args* args, long begin, long end)"));
+    for (size_t b = 0; b < k_.buffers.size(); ++b) {
+      std::string type = absl::StrCat(k_.buffers[b].written ? "" : "const ", std::string(StorageType(k_.buffers[b].dtype)));
+      Line(absl::StrCat(type, "* __restrict b", b, " = (", type, "*)args->buffers[", b, "];"));
+    }
+    for (size_t s = 0; s < k_.symbols.size(); ++s) {
+      Line(absl::StrCat("const long ", k_.symbols[s], " = args->scalars[", s, "];"));
+    }
+    if (UsesErrors()) Line("int bad = 0;");
+    EmitArrays();
+    Open("for (long item = begin; item < end; ++item)");
+    EmitItemIndex();
+    EmitOrder();
+    Close();
+    if (UsesErrors()) Line("if (bad) *args->error = bad;");
+    Close();
+    return out_;
+  }
+
+  void EmitArrays() {
+    for (int s : arrays_) Line(absl::StrCat(TypeName(s), " s", s, "[", k_.tile, "];"));
+    if (!tiled_) return;
+    for (size_t a = 0; a < k_.accumulators.size(); ++a) {
+      Line(absl::StrCat(std::string(CType(k_.accumulators[a].dtype)), " r", a, "[", k_.tile, "];"));
+      if (IsArg(k_.accumulators[a].op)) Line(absl::StrCat("long r", a, "i[", k_.tile, "];"));
+    }
+  }
+
+  void EmitItemIndex() {
+    if (k_.outer.empty() && !tiled_) return;
+    Line("long q = item;");
+    if (tiled_) {
+      std::string size = Index(k_.tile_loop->size);
+      std::string tile = absl::StrCat(k_.tile);
+      Line(absl::StrCat("const long tiles = (", size, " + ", k_.tile - 1, ") / ", tile, ";"));
+      Line(absl::StrCat("const long c0 = (q % tiles) * ", tile, ";"));
+      Line(absl::StrCat("const long cn = ", size, " - c0 < ", tile, " ? ", size, " - c0 : ", tile, ";"));
+      Line("q /= tiles;");
+    }
+    for (size_t i = k_.outer.size(); i-- > 0;) {
+      std::string size = absl::StrCat("(", Index(k_.outer[i].size), ")");
+      Line(absl::StrCat("const long ", k_.outer[i].var, " = ", i ? absl::StrCat("q % ", size) : "q", ";"));
+      if (i) Line(absl::StrCat("q /= ", size, ";"));
+    }
+    if (k_.outer.empty()) Line("(void)q;");
+  }
+
+  void EmitOrder() {
+    for (size_t i = 0; i < k_.order.size();) {
+      const Item& item = k_.order[i];
+      if (item.stage) {
+        tiled_ ? EmitTiledStage(*item.stage) : EmitRowStage(*item.stage);
+        ++i;
+      } else if (tiled_) {
+        i = EmitTileGroup(i);
+      } else {
+        item.store ? EmitStore(*item.store) : Define(item.stmt);
+        ++i;
+      }
+    }
+  }
+
+  // Statements between stages of a tiled kernel: what is the same for the tile first, then one loop over it.
+  size_t EmitTileGroup(size_t start) {
+    size_t end = start;
+    while (end < k_.order.size() && !k_.order[end].stage) ++end;
+    bool loop = false;
+    for (size_t i = start; i < end; ++i) {
+      const Item& item = k_.order[i];
+      if (item.store) {
+        loop = true;
+      } else if (k_.stmts[item.stmt].depth == 0) {
+        Define(item.stmt);
+      } else if (k_.stmts[item.stmt].kind != Stmt::Kind::kResult) {
+        loop = true;
+      }
+    }
+    if (!loop) return end;
+    OpenTileLoop();
+    for (size_t i = start; i < end; ++i) {
+      const Item& item = k_.order[i];
+      if (item.store) EmitStore(*item.store);
+      if (!item.store && k_.stmts[item.stmt].depth == 1) Define(item.stmt);
+    }
+    Close();
+    ForgetTileLocals();
+    return end;
+  }
+
+  void OpenTileLoop() {
+    Line(absl::StrCat("#pragma omp simd", UsesErrors() ? " reduction(|:bad)" : ""));
+    Open("for (long ci = 0; ci < cn; ++ci)");
+    Line(absl::StrCat("const long ", k_.tile_loop->var, " = c0 + ci;"));
+    Line(absl::StrCat("(void)", k_.tile_loop->var, ";"));
+  }
+
+  void ForgetTileLocals() {
+    std::set<int> kept;
+    for (int s : local_) {
+      if (k_.stmts[s].depth == 0) kept.insert(s);
+    }
+    local_ = std::move(kept);
+  }
+
+  void EmitTiledStage(const Stage& stage) {
+    Open("for (long ci = 0; ci < cn; ++ci)");
+    for (int a : stage.accumulators) {
+      Line(absl::StrCat("r", a, "[ci] = ", IdentityText(k_.accumulators[a].op, k_.accumulators[a].dtype), ";"));
+      if (IsArg(k_.accumulators[a].op)) Line(absl::StrCat("r", a, "i[ci] = 0;"));
+    }
+    Close();
+    for (size_t i = 0; i + 1 < stage.loops.size(); ++i) OpenLoop(stage.loops[i], "0", Index(stage.loops[i].size));
+    for (const Piece& piece : stage.pieces) {
+      if (!stage.loops.empty()) OpenLoop(stage.loops.back(), Index(piece.begin), Index(piece.end));
+      OpenTileLoop();
+      for (int s : piece.body) Define(s);
+      for (const auto& [a, value] : piece.accumulations) Accumulate(a, value, "[ci]");
+      for (const Store& store : piece.stores) EmitStore(store);
+      Close();
+      ForgetTileLocals();
+      if (!stage.loops.empty()) Close();
+    }
+    for (size_t i = 0; i + 1 < stage.loops.size(); ++i) Close();
+  }
+
+  void OpenLoop(const Loop& loop, const std::string& begin, const std::string& end) {
+    Open(absl::StrCat("for (long ", loop.var, " = ", begin, "; ", loop.var, " < ", end, "; ++", loop.var, ")"));
+  }
+
+  void Accumulate(int a, int value, const std::string& at) {
+    const Accumulator& accumulator = k_.accumulators[a];
+    std::string r = absl::StrCat("r", a, at), v = Ref(value);
+    std::string dtype(ir::DTypeName(accumulator.dtype));
+    switch (accumulator.op) {
+      case Op::kReduceSum: Line(absl::StrCat(r, accumulator.dtype == DType::kBool ? " |= " : " += ", v, ";")); break;
+      case Op::kReduceProd: Line(absl::StrCat(r, accumulator.dtype == DType::kBool ? " &= " : " *= ", v, ";")); break;
+      case Op::kReduceAny: Line(absl::StrCat(r, " |= ", v, ";")); break;
+      case Op::kReduceAll: Line(absl::StrCat(r, " &= ", v, ";")); break;
+      case Op::kArgMax:
+      case Op::kArgMin: AccumulateArg(a, v, at); break;
+      default: {
+        bool max = accumulator.op == Op::kReduceMax;
+        if (ir::IsFloat(accumulator.dtype)) {
+          std::string f = absl::StrCat(max ? "ph_max_" : "ph_min_", dtype);
+          math_.insert(f);
+          Line(absl::StrCat(r, " = ", f, "(", r, ", ", v, ");"));
+        } else {
+          Line(absl::StrCat(r, " = ", v, max ? " > " : " < ", r, " ? ", v, " : ", r, ";"));
+        }
+      }
+    }
+  }
+
+  void AccumulateArg(int a, const std::string& v, const std::string& at) {
+    const Accumulator& accumulator = k_.accumulators[a];
+    std::string r = absl::StrCat("r", a, at), i = absl::StrCat("r", a, "i", at);
+    std::string better = absl::StrCat("(", v, accumulator.op == Op::kArgMax ? " > " : " < ", r, ")");
+    if (ir::IsFloat(accumulator.dtype)) {
+      absl::StrAppend(&better, " | ((", v, " != ", v, ") & (", r, " == ", r, "))");
+    }
+    Line(absl::StrCat("const bool better", a, " = ", better, ";"));
+    Line(absl::StrCat(r, " = better", a, " ? ", v, " : ", r, ";"));
+    Line(absl::StrCat(i, " = better", a, " ? (", Index(accumulator.position), ") : ", i, ";"));
+  }
+
+  void EmitRowStage(const Stage& stage) {
+    for (int a : stage.accumulators) {
+      const Accumulator& accumulator = k_.accumulators[a];
+      Line(absl::StrCat(std::string(CType(accumulator.dtype)), " r", a, " = ", IdentityText(accumulator.op, accumulator.dtype), ";"));
+      if (IsArg(accumulator.op)) Line(absl::StrCat("long r", a, "i = 0;"));
+    }
+    for (const Piece& piece : stage.pieces) EmitPiece(stage, piece);
+  }
+
+  void EmitPiece(const Stage& stage, const Piece& piece) {
+    Open("");
+    size_t depth = stage.loops.size();
+    for (size_t i = 0; i <= depth; ++i) {
+      bool last = i == depth;
+      for (int s : piece.body) {
+        if (k_.stmts[s].depth == static_cast<int>(i) + 1) Define(s);
+      }
+      if (last) {
+        for (const auto& [a, value] : piece.accumulations) Accumulate(a, value, "");
+        for (const Store& store : piece.stores) EmitStore(store);
+        break;
+      }
+      if (i + 1 == depth) {
+        EmitSimd(piece);
+        OpenLoop(stage.loops[i], Index(piece.begin), Index(piece.end));
+      } else {
+        OpenLoop(stage.loops[i], "0", Index(stage.loops[i].size));
+      }
+    }
+    for (size_t i = 0; i < depth; ++i) Close();
+    Close();
+    for (int s : piece.body) local_.erase(s);
+  }
+
+  void EmitSimd(const Piece& piece) {
+    std::string clauses;
+    for (const auto& [a, value] : piece.accumulations) {
+      std::string reduction = SimdReduction(k_.accumulators[a]);
+      if (reduction.empty()) return;  // a fold with a position: in order
+      if (reduction.rfind("phr_", 0) == 0) math_.insert(absl::StrCat("ph_", reduction.substr(4)));
+      absl::StrAppend(&clauses, " reduction(", reduction, ":r", a, ")");
+    }
+    if (UsesErrors()) absl::StrAppend(&clauses, " reduction(|:bad)");
+    Line(absl::StrCat("#pragma omp simd", clauses));
+  }
+
+  const Kernel& k_;
+  const bool tiled_;
+  bool has_stages_ = false;
+  std::set<int> arrays_;
+  std::set<int> local_;  // defined in the scope being printed
+  std::set<std::string> math_;
+  std::string out_;
+  int indent_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<EmittedKernel> EmitCpu(const Kernel& kernel) { return CpuEmitter(kernel).Run(); }
+
+}  // namespace preheat::codegen

@@ -1,0 +1,155 @@
+#include "compiler/compile.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/artifact/write_plan.h"
+#include "compiler/build_plan.h"
+#include "compiler/capture/bind_dims.h"
+#include "compiler/capture/decompose/lower.h"
+#include "compiler/capture/functionalize.h"
+#include "compiler/codegen/cpu/host_compiler.h"
+#include "compiler/codegen/target.h"
+#include "compiler/compile_kernels.h"
+#include "compiler/ir/print.h"
+#include "compiler/ir/verify.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/report.h"
+#include "compiler/schedule/fuse.h"
+#include "compiler/schedule/layout.h"
+#include "compiler/support/digest.h"
+#include "compiler/support/error.h"
+#include "compiler/support/status_macros.h"
+
+namespace preheat {
+namespace {
+
+class Stopwatch {
+ public:
+  double Lap() {
+    auto now = std::chrono::steady_clock::now();
+    double seconds = std::chrono::duration<double>(now - start_).count();
+    start_ = now;
+    return seconds;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+void Tell(const CompileOptions& options, absl::string_view stage, double fraction, absl::string_view detail = "") {
+  if (options.progress) options.progress(stage, fraction, detail);
+}
+
+absl::Status Cancelled(const CompileOptions& options) {
+  if (options.cancelled && *options.cancelled) return absl::CancelledError("nobody waits for this compilation any more");
+  return absl::OkStatus();
+}
+
+void FreezeInputs(capture::AtenProgram& program) {
+  for (capture::InputSpec& input : program.inputs) input.frozen |= input.kind != ir::InputKind::kUser;
+  for (const capture::OutputSpec& output : program.outputs) {  // what the program writes is not frozen
+    if (output.kind == capture::OutputSpec::Kind::kMutatesInput) program.inputs[output.mutates].frozen = false;
+  }
+}
+
+// Names and places of the source's operators, by debug id.
+struct DebugNames {
+  explicit DebugNames(const capture::AtenProgram& program) {
+    for (const auto& location : program.debug.locations) {
+      ops.push_back(location.op);
+      places.push_back(location.stack);
+    }
+  }
+  std::vector<std::string> ops, places;
+};
+
+absl::Status CheckExtern(const Report& report, const CompileOptions& options) {
+  if (options.extern_allowed || report.extern_calls.empty()) return absl::OkStatus();
+  std::vector<std::string> ops;
+  for (const auto& [op, entry] : report.extern_calls) ops.push_back(op);
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   {.kind = "extern_needs_torch",
+                    .message = absl::StrCat("these operators have no native form and this client cannot run them: ", absl::StrJoin(ops, ", ")),
+                    .where = "",
+                    .fix = "run the program where torch can be imported"});
+}
+
+std::string JoinSources(const std::vector<codegen::EmittedKernel>& kernels) {
+  std::string text;
+  for (const codegen::EmittedKernel& kernel : kernels) absl::StrAppend(&text, "// ", kernel.symbol, "\n", kernel.source, "\n");
+  return text;
+}
+
+// Merged regions rest on rules that fuse.cc proves; should a region still fail to lower, the program is compiled with every root
+// apart rather than not at all.
+absl::StatusOr<BuiltPlan> ScheduleAndGenerate(const ir::Graph& graph, const DebugNames& names) {
+  schedule::Layouts layouts(graph);
+  ASSIGN_OR_RETURN(schedule::Partition partition, schedule::Fuse(graph, layouts));
+  absl::StatusOr<BuiltPlan> built = BuildPlan(graph, layouts, partition, names.ops, names.places);
+  if (built.ok() || built.status().code() != absl::StatusCode::kInternal) return built;
+  ASSIGN_OR_RETURN(partition, schedule::Fuse(graph, layouts, /*merge=*/false));
+  return BuildPlan(graph, layouts, partition, names.ops, names.places);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> HostCompilerVersion() { return codegen::HostCompiler(); }
+
+absl::StatusOr<Canonical> Canonicalize(capture::AtenProgram source, const std::map<std::string, int64_t>& dims,
+                                       const CompileOptions& options) {
+  Stopwatch watch;
+  Tell(options, "import", 0);
+  Canonical canonical;
+  canonical.program = std::move(source);
+  RETURN_IF_ERROR(capture::BindDims(canonical.program, dims));
+  RETURN_IF_ERROR(capture::Functionalize(canonical.program));
+  if (options.freeze) FreezeInputs(canonical.program);
+  decompose::LowerOptions lower;
+  lower.exclude.assign(options.exclude.begin(), options.exclude.end());
+  ASSIGN_OR_RETURN(canonical.graph, decompose::Lower(canonical.program, lower));
+  RETURN_IF_ERROR(ir::Verify(canonical.graph));
+  canonical.ir_text = ir::Print(canonical.graph);
+  canonical.seconds = watch.Lap();
+  Tell(options, "import", 1);
+  return canonical;
+}
+
+// The story: passes, fusion, memory, code, plan.
+absl::StatusOr<Artifact> Compile(const Canonical& canonical, const CompileOptions& options) {
+  Stopwatch watch;
+  Artifact artifact;
+  ASSIGN_OR_RETURN(CpuTarget target, ParseCpuTarget(options.target));
+
+  Tell(options, "passes", 0);
+  passes::PipelineOptions pipeline;
+  pipeline.disabled = options.disabled_passes;
+  pipeline.cancelled = options.cancelled;
+  ASSIGN_OR_RETURN(ir::Graph graph, passes::RunPipeline(canonical.graph, pipeline));
+  artifact.passes_seconds = watch.Lap();
+
+  Tell(options, "codegen", 0);
+  RETURN_IF_ERROR(Cancelled(options));
+  DebugNames names(canonical.program);
+  ASSIGN_OR_RETURN(BuiltPlan built, ScheduleAndGenerate(graph, names));
+  artifact.report = MakeReport(canonical.program, graph, built);
+  RETURN_IF_ERROR(CheckExtern(artifact.report, options));
+  artifact.source = JoinSources(built.sources);
+  artifact.codegen_seconds = watch.Lap();
+
+  Tell(options, "compile", 0, absl::StrCat(built.sources.size(), " kernels"));
+  ASSIGN_OR_RETURN(std::string code, CompileKernels(built.sources, target, options));
+  if (!code.empty()) {
+    built.plan.code = {Digest(code)};
+    artifact.code[built.plan.code[0]] = std::move(code);
+  }
+  built.plan.target = options.target;
+  ASSIGN_OR_RETURN(artifact.plan, artifact::WritePlan(built.plan));
+  artifact.compile_seconds = watch.Lap();
+  Tell(options, "compile", 1);
+  return artifact;
+}
+
+}  // namespace preheat

@@ -1,0 +1,32 @@
+#ifndef PREHEAT_COMPILER_GENERATE_KERNELS_H_
+#define PREHEAT_COMPILER_GENERATE_KERNELS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/codegen/cpu/emit_cpu.h"
+#include "compiler/codegen/loop_ir.h"
+#include "compiler/schedule/fuse.h"
+#include "compiler/schedule/layout.h"
+
+namespace preheat {
+
+// A kernel of the program with the loops it came from.
+struct GeneratedKernel {
+  codegen::Kernel loops;
+  codegen::EmittedKernel code;
+  schedule::RegionKind kind = schedule::RegionKind::kPointwise;
+};
+
+// The kernel of a region.
+absl::StatusOr<GeneratedKernel> GenerateRegion(const schedule::Region& region, const schedule::Layouts& layouts,
+                                               const ir::Ranges& sizes);
+
+// A kernel that copies a stored value into memory of another layout.
+absl::StatusOr<GeneratedKernel> GenerateCopy(ir::Value value, const std::vector<ir::Expr>& strides,
+                                             const schedule::Layouts& layouts, const ir::Ranges& sizes);
+
+}  // namespace preheat
+
+#endif  // PREHEAT_COMPILER_GENERATE_KERNELS_H_

@@ -1,0 +1,623 @@
+#include "compiler/schedule/fuse.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/schedule/access.h"
+
+namespace preheat::schedule {
+
+using ir::Expr;
+using ir::Graph;
+using ir::Node;
+using ir::Op;
+using ir::Value;
+
+bool IsCall(Op op) { return ir::IsLibrary(op) || op == Op::kExtern; }
+
+bool IsNodeKernel(Op op) {
+  switch (op) {
+    case Op::kScatter:
+    case Op::kPutRows:
+    case Op::kScanSum:
+    case Op::kScanProd:
+    case Op::kScanMax:
+    case Op::kScanMin:
+    case Op::kSort: return true;
+    default: return false;
+  }
+}
+
+namespace {
+
+constexpr int kCostlyOps = 8;        // in simple operations; a transcendental function counts kFunctionCost
+constexpr int kFunctionCost = 10;
+constexpr size_t kMaxRegionNodes = 192;
+constexpr size_t kMaxAccesses = 96;
+constexpr int64_t kFewRows = 16;     // fewer rows than this do not carry a large region
+constexpr int64_t kLargeRegion = 1 << 16;
+
+bool IsLeaf(Op op) { return op == Op::kFill || op == Op::kIota || op == Op::kSize; }
+bool InMemory(Op op) { return op == Op::kInput || op == Op::kConstant; }
+
+int OwnCost(const Node& node) {
+  if (ir::IsView(node.op()) || IsLeaf(node.op())) return 0;
+  switch (node.op()) {
+    case Op::kNeg:
+    case Op::kAbs:
+    case Op::kCast:
+    case Op::kAdd:
+    case Op::kSub:
+    case Op::kMul:
+    case Op::kMax:
+    case Op::kMin:
+    case Op::kWhere:
+    case Op::kNot:
+    case Op::kAnd:
+    case Op::kOr:
+    case Op::kXor: return 1;
+    case Op::kDiv:
+    case Op::kSqrt:
+    case Op::kRsqrt:
+    case Op::kReciprocal:
+    case Op::kTake:
+    case Op::kGather: return 3;
+    default: return node.op() >= Op::kEq && node.op() <= Op::kGe ? 1 : kFunctionCost;
+  }
+}
+
+// One read of a value in memory, from the loops of one root.
+struct Access {
+  Value root;
+  Value input;
+  Index index;  // in the root's loop variables
+};
+
+// The loops over a root's elements: for a reduction those of its operand.
+struct Domain {
+  std::vector<Expr> sizes;
+  Index vars;
+  std::vector<bool> reduced;
+  bool trailing = true;  // reduced dimensions are the last ones
+};
+
+// A group of roots computed by one kernel.
+struct Group {
+  bool alive = true;
+  std::vector<Value> roots;
+  RegionKind kind = RegionKind::kPointwise;
+  Expr outer = 1;
+  std::vector<Access> accesses;
+  size_t nodes = 0;
+  const Node* call = nullptr;  // a call or node kernel: never merged
+};
+
+class Fuser {
+ public:
+  Fuser(const Graph& graph, const Layouts& layouts)
+      : graph_(graph), layouts_(layouts), ranges_(graph.SymbolRanges()) {}
+
+  Partition Run(bool merge) {
+    FindRoots();
+    MakeGroups();
+    if (merge) MergeIntoConsumers();
+    if (merge) MergeSiblings();
+    return Emit();
+  }
+
+ private:
+  // --- Roots ---
+
+  void FindRoots() {
+    const auto uses = CountUsesThroughViews();
+    cost_.assign(graph_.nodes().size(), 0);
+    loads_.assign(graph_.nodes().size(), 0);
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+      Value direct = layouts_.direct_outputs()[i];
+      Require(direct ? direct : graph_.outputs()[i].value);
+    }
+    for (const Node& node : graph_.nodes()) {
+      if (!IsCall(node.op()) && !IsNodeKernel(node.op())) continue;
+      for (size_t i = 0; i < node.results().size(); ++i) Require(node.result(static_cast<int>(i)));
+      for (const Value& operand : node.operands()) Require(Memory(operand));
+    }
+    for (const Node& node : graph_.nodes()) VisitForRoots(node, uses);
+  }
+
+  // How many non-view nodes read each node's results.
+  std::vector<int> CountUsesThroughViews() const {
+    std::vector<int> uses(graph_.nodes().size(), 0);
+    for (const Node& node : graph_.nodes()) {
+      if (ir::IsView(node.op())) continue;
+      std::set<const Node*> seen;
+      for (Value operand : node.operands()) CountUse(operand, seen, uses);
+    }
+    for (const ir::GraphOutput& output : graph_.outputs()) ++uses[output.value.node->id()];
+    return uses;
+  }
+  static void CountUse(Value value, std::set<const Node*>& seen, std::vector<int>& uses) {
+    if (!seen.insert(value.node).second) return;
+    ++uses[value.node->id()];
+    if (!ir::IsView(value.node->op())) return;
+    for (Value operand : value.node->operands()) CountUse(operand, seen, uses);
+  }
+
+  void Require(Value value) {
+    if (InMemory(value.node->op())) return;
+    roots_.insert(value);
+    required_.insert(value);
+  }
+
+  Value Memory(Value operand) const { return MemoryOf(operand, layouts_, ranges_); }
+
+  void VisitForRoots(const Node& node, const std::vector<int>& uses) {
+    if (InMemory(node.op())) return;
+    int id = node.id();
+    if (IsCall(node.op()) || IsNodeKernel(node.op())) {
+      loads_[id] = 1;
+      return;
+    }
+    int cost = OwnCost(node), loads = 0;
+    for (Value operand : node.operands()) {
+      bool stored = InMemory(operand.node->op()) || roots_.count(operand);
+      cost += stored ? 0 : cost_[operand.node->id()];
+      loads += stored ? 1 : loads_[operand.node->id()];
+    }
+    cost_[id] = cost, loads_[id] = std::min(loads, 1000);
+    bool costly = cost >= kCostlyOps || loads >= 2;
+    if (ir::IsReduction(node.op())) roots_.insert(node.result());
+    if (!ir::IsView(node.op()) && !IsLeaf(node.op()) && uses[id] > 1 && costly) roots_.insert(node.result());
+    if (cost > 400 || loads > 48) {  // bounds the size of what is inlined
+      if (!ir::IsView(node.op())) roots_.insert(node.result());
+    }
+    if (Repeats(node)) {
+      Value base = BaseOf(node.operand(0));
+      bool computed = !InMemory(base.node->op()) && !IsLeaf(base.node->op());
+      bool indexed = node.op() == Op::kTake || node.op() == Op::kGather;
+      if (computed && (indexed || cost_[base.node->id()] >= kCostlyOps || loads_[base.node->id()] > 1)) {
+        roots_.insert(base);
+      }
+    }
+    if (roots_.count(node.result())) cost_[id] = 0, loads_[id] = 1;
+  }
+
+  // Nodes whose result reads an operand's element more than once.
+  static bool Repeats(const Node& node) {
+    return node.op() == Op::kBroadcast || node.op() == Op::kWindow || node.op() == Op::kTake ||
+           node.op() == Op::kGather;
+  }
+
+  // --- Groups ---
+
+  Domain DomainOf(Value root) const {
+    Domain d;
+    bool reduction = ir::IsReduction(root.node->op());
+    d.sizes = reduction ? root.node->operand(0).shape() : root.shape();
+    d.reduced.assign(d.sizes.size(), false);
+    if (reduction) {
+      for (int64_t dim : ReducedDims(*root.node)) d.reduced[dim] = true;
+    }
+    for (size_t i = 0; i < d.sizes.size(); ++i) {
+      d.vars.push_back(d.sizes[i] == Expr(1) ? Expr(0) : Expr::Symbol(absl::StrCat("i", i)));
+      if (i > 0 && d.reduced[i - 1] && !d.reduced[i] && d.sizes[i] != Expr(1)) d.trailing = false;
+    }
+    return d;
+  }
+  static std::vector<int64_t> ReducedDims(const Node& node) {
+    if (node.Has("dims")) return node.Ints("dims");
+    return {node.Int("dim")};
+  }
+
+  ir::Ranges RangesOf(const Domain& d) const {
+    ir::Ranges ranges = ranges_;
+    for (size_t i = 0; i < d.sizes.size(); ++i) {
+      if (auto name = d.vars[i].symbol()) ranges.Set(*name, 0, d.sizes[i] - 1);
+    }
+    return ranges;
+  }
+
+  void MakeGroups() {
+    for (const Node& node : graph_.nodes()) {
+      if (IsCall(node.op()) || IsNodeKernel(node.op())) {
+        AddCall(node);
+        continue;
+      }
+      if (InMemory(node.op()) || !roots_.count(node.result())) continue;
+      Group group;
+      group.roots = {node.result()};
+      Classify(group);
+      CollectAccesses(group, node.result());
+      group_of_[node.result()] = static_cast<int>(groups_.size());
+      groups_.push_back(std::move(group));
+    }
+    consumers_.resize(groups_.size());
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      for (const Access& access : groups_[g].accesses) {
+        auto it = group_of_.find(access.input);
+        if (it != group_of_.end()) consumers_[it->second].insert(static_cast<int>(g));
+      }
+    }
+  }
+
+  void AddCall(const Node& node) {
+    Group group;
+    group.call = &node;
+    for (size_t i = 0; i < node.results().size(); ++i) {
+      group.roots.push_back(node.result(static_cast<int>(i)));
+      group_of_[group.roots.back()] = static_cast<int>(groups_.size());
+    }
+    for (Value operand : node.operands()) group.accesses.push_back({group.roots[0], Memory(operand), {}});
+    groups_.push_back(std::move(group));
+  }
+
+  void Classify(Group& group) const {
+    Value root = group.roots[0];
+    if (!ir::IsReduction(root.node->op())) return;
+    Domain d = DomainOf(root);
+    group.kind = RegionKind::kRow;
+    for (size_t i = d.sizes.size(); i-- > 0;) {
+      if (d.sizes[i] == Expr(1)) continue;
+      if (!d.reduced[i]) group.kind = RegionKind::kColumn;
+      break;
+    }
+    group.outer = root.type().NumElements();
+  }
+
+  void CollectAccesses(Group& group, Value root) {
+    Domain d = DomainOf(root);
+    ir::Ranges ranges = RangesOf(d);
+    std::set<std::pair<Value, Index>> seen;
+    size_t reads = 0;
+    Value start = ir::IsReduction(root.node->op()) ? root.node->operand(0) : root;
+    Walk(group, root, start, d.vars, ranges, start == root, seen, reads);
+  }
+
+  // Visits what root's loops compute, down to values in memory.
+  void Walk(Group& group, Value root, Value value, const Index& index, const ir::Ranges& ranges, bool top,
+            std::set<std::pair<Value, Index>>& seen, size_t& reads) {
+    if (!seen.insert({value, index}).second) return;
+    const Node& node = *value.node;
+    if (!top && (InMemory(node.op()) || roots_.count(value))) {
+      group.accesses.push_back({root, value, index});
+      return;
+    }
+    ++group.nodes;
+    if (ir::IsView(node.op()) && node.op() != Op::kConcat) {
+      Walk(group, root, node.operand(0), ThroughView(node, index, ranges), ranges, false, seen, reads);
+    } else if (node.op() == Op::kConcat) {
+      Expr start(0);
+      for (Value part : node.operands()) {
+        Index at = index;
+        at[node.Int("dim")] = index[node.Int("dim")] - start;
+        start = start + part.shape()[node.Int("dim")];
+        Walk(group, root, part, at, ranges, false, seen, reads);
+      }
+    } else if (node.op() == Op::kTake || node.op() == Op::kGather) {
+      WalkIndexed(group, root, node, index, ranges, seen, reads);
+    } else {
+      for (Value operand : node.operands()) Walk(group, root, operand, index, ranges, false, seen, reads);
+    }
+  }
+
+  void WalkIndexed(Group& group, Value root, const Node& node, const Index& index, const ir::Ranges& ranges,
+                   std::set<std::pair<Value, Index>>& seen, size_t& reads) {
+    int64_t dim = node.Int("dim");
+    int index_rank = node.operand(1).type().rank();
+    Expr found = Expr::Symbol(absl::StrCat("t", node.id(), "_", reads++));
+    Index at, where;
+    if (node.op() == Op::kGather) {
+      at = index, where = index;
+      at[dim] = found;
+    } else {
+      at.assign(index.begin(), index.begin() + dim);
+      at.push_back(found);
+      where.assign(index.begin() + dim, index.begin() + dim + index_rank);
+      at.insert(at.end(), index.begin() + dim + index_rank, index.end());
+    }
+    Walk(group, root, node.operand(1), where, ranges, false, seen, reads);
+    Walk(group, root, node.operand(0), at, ranges, false, seen, reads);
+  }
+
+  // --- Merging ---
+
+  // Consumers come after producers in graph order; going forward, a producer has already absorbed its own.
+  void MergeIntoConsumers() {
+    for (size_t c = 0; c < groups_.size(); ++c) {
+      bool merged = true;
+      while (merged) {
+        merged = false;
+        for (int p : ProducersOf(static_cast<int>(c))) {
+          if (!TryMerge(p, static_cast<int>(c))) continue;
+          merged = true;
+          break;
+        }
+      }
+    }
+  }
+
+  std::vector<int> ProducersOf(int c) const {
+    std::set<int, std::greater<int>> producers;  // nearest first
+    for (const Access& access : groups_[c].accesses) {
+      auto it = group_of_.find(access.input);
+      if (it != group_of_.end() && it->second != c) producers.insert(it->second);
+    }
+    return {producers.begin(), producers.end()};
+  }
+
+  bool TryMerge(int p, int c) {
+    Group &producer = groups_[p], &consumer = groups_[c];
+    if (producer.call || consumer.call) return false;
+    if (producer.nodes + consumer.nodes > kMaxRegionNodes) return false;
+    RegionKind kind = consumer.kind;
+    Expr outer = consumer.outer;
+    for (const Access& access : consumer.accesses) {
+      auto it = group_of_.find(access.input);
+      if (it == group_of_.end() || it->second != p) continue;
+      if (!Compatible(producer, access, kind, outer)) return false;
+    }
+    if (PathAround(p, c)) return false;
+    Absorb(p, c, kind, outer);
+    return true;
+  }
+
+  // May the consumer's loop compute what it reads by this access? Sets the kind and outer size it then has.
+  bool Compatible(const Group& producer, const Access& access, RegionKind& kind, Expr& outer) const {
+    Domain d = DomainOf(access.root);
+    ir::Ranges ranges = RangesOf(d);
+    Expr at = ranges.Simplify(Flatten(access.index, access.input.shape()));
+    Expr count = access.input.type().NumElements();
+    bool producer_loops = producer.kind != RegionKind::kPointwise;
+    bool reduction = ir::IsReduction(access.root.node->op());
+    if (reduction && at == KeptPosition(d, ranges) && count == access.root.type().NumElements() && count != Total(d)) {
+      return OuterMatches(producer, kind, outer, count);  // one a row or column of a reduction
+    }
+    size_t prefix = PrefixOf(d, at, count, ranges);
+    if (prefix == 0 && !(count == Expr(1))) return false;
+    bool whole = count == Total(d);
+    if (whole) {
+      if (!producer_loops) return true;
+      if (reduction && !d.trailing) return false;
+      if (kind == RegionKind::kPointwise) {
+        if (producer.kind == RegionKind::kColumn && producer.outer != count) return false;
+        if (!HasPrefix(d, producer.outer)) return false;
+        kind = producer.kind, outer = producer.outer;
+        return true;
+      }
+      return kind == producer.kind && outer == producer.outer;
+    }
+    // The value is one a row of the consumer.
+    if (reduction) return false;
+    if (producer.kind == RegionKind::kColumn) return false;
+    if (producer_loops && producer.outer != count) return false;
+    if (kind == RegionKind::kColumn) return false;
+    if (kind == RegionKind::kRow) return outer == count;
+    if (TooFewRows(count, Total(d))) return false;
+    kind = RegionKind::kRow, outer = count;
+    return true;
+  }
+
+  bool OuterMatches(const Group& producer, RegionKind kind, const Expr& outer, const Expr& count) const {
+    if (outer != count) return false;
+    return producer.kind == RegionKind::kPointwise || (producer.kind == kind && producer.outer == count);
+  }
+
+  static bool TooFewRows(const Expr& rows, const Expr& total) {
+    auto r = rows.constant();
+    auto t = total.constant();
+    return r && t && *r < kFewRows && *t > kLargeRegion;
+  }
+
+  static Expr Total(const Domain& d) { return ir::NumElements(d.sizes); }
+
+  static Expr KeptPosition(const Domain& d, const ir::Ranges& ranges) {
+    Expr position;
+    for (size_t i = 0; i < d.sizes.size(); ++i) {
+      if (!d.reduced[i]) position = position * d.sizes[i] + d.vars[i];
+    }
+    return ranges.Simplify(position);
+  }
+
+  // The number of leading dimensions whose row-major position is `at` and whose count is `count`; 0 when none.
+  static size_t PrefixOf(const Domain& d, const Expr& at, const Expr& count, const ir::Ranges& ranges) {
+    Expr position, product(1);
+    for (size_t k = 0; k < d.sizes.size(); ++k) {
+      position = position * d.sizes[k] + d.vars[k];
+      product = product * d.sizes[k];
+      if (product == count && ranges.Simplify(position) == at) return k + 1;
+    }
+    return 0;
+  }
+  static bool HasPrefix(const Domain& d, const Expr& count) {
+    Expr product(1);
+    if (product == count) return true;
+    for (const Expr& size : d.sizes) {
+      product = product * size;
+      if (product == count) return true;
+    }
+    return false;
+  }
+
+  // True when the consumer depends on the producer by another way too, through a group that stays apart.
+  bool PathAround(int p, int c) const {
+    std::set<int> seen;
+    std::vector<int> stack;
+    for (int q : ProducersOf(c)) {
+      if (q != p) stack.push_back(q);
+    }
+    int floor = Earliest(p);
+    while (!stack.empty()) {
+      int q = stack.back();
+      stack.pop_back();
+      if (q == p) return true;
+      if (!seen.insert(q).second || Latest(q) < floor) continue;
+      if (seen.size() > 400) return true;  // too far to tell: stay apart
+      for (int next : ProducersOf(q)) stack.push_back(next);
+    }
+    return false;
+  }
+  int Earliest(int g) const {
+    int id = groups_[g].roots[0].node->id();
+    for (Value root : groups_[g].roots) id = std::min(id, root.node->id());
+    return id;
+  }
+  int Latest(int g) const {
+    int id = 0;
+    for (Value root : groups_[g].roots) id = std::max(id, root.node->id());
+    return id;
+  }
+
+  void Absorb(int p, int c, RegionKind kind, const Expr& outer) {
+    Group &producer = groups_[p], &consumer = groups_[c];
+    consumer.kind = kind, consumer.outer = outer;
+    consumer.nodes += producer.nodes;
+    producer.alive = false;
+    for (Value root : producer.roots) {
+      consumer.roots.push_back(root);
+      group_of_[root] = c;
+    }
+    std::vector<Access> accesses;
+    for (Access& access : consumer.accesses) {
+      auto it = group_of_.find(access.input);
+      if (it == group_of_.end() || it->second != c) accesses.push_back(std::move(access));
+    }
+    for (Access& access : producer.accesses) accesses.push_back(std::move(access));
+    consumer.accesses = std::move(accesses);
+    producer.accesses.clear();
+  }
+
+  // Groups that read the same value and loop over the same rows, neither needing the other.
+  void MergeSiblings() {
+    std::map<Value, std::vector<int>> readers;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      if (!groups_[g].alive || groups_[g].call) continue;
+      std::set<Value> inputs;
+      for (const Access& access : groups_[g].accesses) inputs.insert(access.input);
+      for (Value input : inputs) readers[input].push_back(static_cast<int>(g));
+    }
+    for (auto& [input, groups] : readers) {
+      for (size_t i = 0; i + 1 < groups.size() && i < 8; ++i) {
+        for (size_t j = i + 1; j < groups.size() && j < i + 8; ++j) TrySiblings(groups[i], groups[j]);
+      }
+    }
+  }
+
+  void TrySiblings(int a, int b) {
+    if (!groups_[a].alive || !groups_[b].alive || a == b) return;
+    if (!SameLoops(groups_[a], groups_[b])) return;
+    if (groups_[a].nodes + groups_[b].nodes > kMaxRegionNodes) return;
+    if (Reaches(a, b) || Reaches(b, a)) return;
+    Absorb(a, b, groups_[b].kind, groups_[b].outer);
+  }
+
+  bool SameLoops(const Group& a, const Group& b) const {
+    if (a.kind != b.kind || a.outer != b.outer) return false;
+    Domain da = DomainOf(a.roots[0]), db = DomainOf(b.roots[0]);
+    return da.sizes == db.sizes && da.reduced == db.reduced;
+  }
+
+  // True when `to` depends on `from`.
+  bool Reaches(int from, int to) const {
+    std::set<int> seen;
+    std::vector<int> stack = {to};
+    int floor = Earliest(from);
+    while (!stack.empty()) {
+      int q = stack.back();
+      stack.pop_back();
+      if (q == from) return true;
+      if (!seen.insert(q).second || Latest(q) < floor) continue;
+      if (seen.size() > 400) return true;
+      for (int next : ProducersOf(q)) stack.push_back(next);
+    }
+    return false;
+  }
+
+  // --- The result ---
+
+  Partition Emit() {
+    // Stored: required by others, or read by another group.
+    std::set<Value> stored = required_;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      for (const Access& access : groups_[g].accesses) {
+        auto it = group_of_.find(access.input);
+        if (it != group_of_.end() && it->second != static_cast<int>(g)) stored.insert(access.input);
+      }
+    }
+    Partition partition;
+    std::vector<int> state(groups_.size(), 0);
+    for (size_t g = 0; g < groups_.size(); ++g) Visit(static_cast<int>(g), state, stored, partition);
+    std::set<Value> memory;
+    for (const Node& node : graph_.nodes()) {
+      if (InMemory(node.op())) memory.insert(node.result());
+    }
+    memory.insert(stored.begin(), stored.end());
+    partition.stored.assign(memory.begin(), memory.end());
+    return partition;
+  }
+
+  // Depth first: producers before consumers. Explicit stack: graphs may be long chains.
+  void Visit(int start, std::vector<int>& state, const std::set<Value>& stored, Partition& partition) const {
+    std::vector<std::pair<int, bool>> stack = {{start, false}};
+    while (!stack.empty()) {
+      auto [g, done] = stack.back();
+      stack.pop_back();
+      if (!groups_[g].alive || (state[g] && !done)) continue;
+      if (done) {
+        AppendStep(groups_[g], stored, partition);
+        continue;
+      }
+      state[g] = 1;
+      stack.push_back({g, true});
+      for (int p : ProducersOf(g)) {
+        if (!state[p]) stack.push_back({p, false});
+      }
+    }
+  }
+
+  void AppendStep(const Group& group, const std::set<Value>& stored, Partition& partition) const {
+    Step step;
+    if (group.call && IsCall(group.call->op())) {
+      step.call = group.call;
+      partition.steps.push_back(std::move(step));
+      return;
+    }
+    Region region;
+    region.kind = group.call ? RegionKind::kNode : group.kind;
+    region.outer = group.outer;
+    std::set<Value> inputs;
+    for (const Access& access : group.accesses) inputs.insert(access.input);
+    region.inputs.assign(inputs.begin(), inputs.end());
+    for (Value root : group.roots) {
+      if (stored.count(root) || group.call) region.outputs.push_back(root);
+    }
+    std::sort(region.outputs.begin(), region.outputs.end());
+    if (region.outputs.empty()) return;
+    step.region = std::move(region);
+    partition.steps.push_back(std::move(step));
+  }
+
+  const Graph& graph_;
+  const Layouts& layouts_;
+  ir::Ranges ranges_;
+  std::set<Value> roots_, required_;
+  std::vector<int> cost_, loads_;  // of what is inlined, by node id
+  std::vector<Group> groups_;
+  std::vector<std::set<int>> consumers_;
+  std::map<Value, int> group_of_;
+};
+
+}  // namespace
+
+Value MemoryOf(Value operand, const Layouts& layouts, const ir::Ranges& sizes) {
+  auto view = PeelViews(operand, [&](Value v) { return layouts.StridesOf(v); }, sizes);
+  return view ? view->base : operand;
+}
+
+absl::StatusOr<Partition> Fuse(const Graph& graph, const Layouts& layouts, bool merge) {
+  return Fuser(graph, layouts).Run(merge);
+}
+
+}  // namespace preheat::schedule
