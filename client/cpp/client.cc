@@ -1,13 +1,13 @@
 #include "client/cpp/client.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
 #include <cstdlib>
 #include <initializer_list>
 #include <mutex>
 #include <optional>
 #include <utility>
-
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/connection.h"
@@ -67,7 +67,11 @@ std::vector<v1::BlobRef> NeededToRun(const v1::Manifest& manifest) {
 
 class Client::Impl {
  public:
-  explicit Impl(ClientOptions options) : options_(WithEnvironment(std::move(options))), connection_(options_), cache_(options_.cache_dir), environment_(HostEnvironment()) {}
+  explicit Impl(ClientOptions options)
+      : options_(WithEnvironment(std::move(options))),
+        connection_(options_),
+        cache_(options_.cache_dir),
+        environment_(HostEnvironment()) {}
 
   const ClientOptions& options() const { return options_; }
   Connection& connection() { return connection_; }
@@ -150,7 +154,10 @@ absl::StatusOr<v1::CompileResult> Client::Impl::Ask(const v1::CompileRequest& re
     const absl::Status ended = connection_.ToStatus(stream->Finish());
     if (!failed.ok()) return failed;
     if (done || !ended.ok()) return done ? absl::OkStatus() : ended;
-    return MakeError(absl::StatusCode::kUnavailable, {.kind = "no_answer", .message = "the server ended the stream without an answer", .where = options_.server, .fix = "ask again"});
+    return MakeError(absl::StatusCode::kUnavailable, {.kind = "no_answer",
+                                                      .message = "the server ended the stream without an answer",
+                                                      .where = options_.server,
+                                                      .fix = "ask again"});
   }));
   return result;
 }
@@ -197,7 +204,8 @@ absl::StatusOr<std::string> Client::Impl::ReadBlob(const v1::BlobRef& blob) {
     v1::BlobChunk chunk;
     while (stream->Read(&chunk)) {
       // An announced size is a promise; without one, only the general bound holds.
-      if (static_cast<int64_t>(bytes.size() + chunk.data().size()) > (blob.size_bytes() > 0 ? blob.size_bytes() : kMaxBlobBytes)) {
+      if (static_cast<int64_t>(bytes.size() + chunk.data().size()) >
+          (blob.size_bytes() > 0 ? blob.size_bytes() : kMaxBlobBytes)) {
         context.TryCancel();
         break;
       }
@@ -207,8 +215,11 @@ absl::StatusOr<std::string> Client::Impl::ReadBlob(const v1::BlobRef& blob) {
     return ended.error_code() == grpc::StatusCode::CANCELLED ? absl::OkStatus() : connection_.ToStatus(ended);
   }));
   if (Digest(bytes) != blob.digest()) {
-    return MakeError(absl::StatusCode::kDataLoss, {.kind = "corrupt_blob", .message = absl::StrCat("the server's bytes are not those of ", blob.digest()), .where = options_.server,
-                                                  .fix = "ask again: the server checks its copy and compiles anew"});
+    return MakeError(absl::StatusCode::kDataLoss,
+                     {.kind = "corrupt_blob",
+                      .message = absl::StrCat("the server's bytes are not those of ", blob.digest()),
+                      .where = options_.server,
+                      .fix = "ask again: the server checks its copy and compiles anew"});
   }
   cache_.WriteBlob(blob.digest(), bytes);
   return bytes;
@@ -218,7 +229,9 @@ Client::Client(ClientOptions options) : impl_(std::make_shared<Impl>(std::move(o
 
 const ClientOptions& Client::options() const { return impl_->options(); }
 
-v1::CompileRequest Client::MakeRequest(const v1::Source& source, const RequestOptions& options) const { return impl_->MakeRequest(source, options); }
+v1::CompileRequest Client::MakeRequest(const v1::Source& source, const RequestOptions& options) const {
+  return impl_->MakeRequest(source, options);
+}
 
 absl::StatusOr<Executable> Client::Compile(const v1::Program& program, const RequestOptions& options) {
   v1::Source source;
@@ -226,14 +239,16 @@ absl::StatusOr<Executable> Client::Compile(const v1::Program& program, const Req
   return Compile(source, options);
 }
 
-absl::StatusOr<Executable> Client::Compile(const v1::Source& source, const RequestOptions& options, const ProgressFn& progress) {
+absl::StatusOr<Executable> Client::Compile(const v1::Source& source, const RequestOptions& options,
+                                           const ProgressFn& progress) {
   v1::CompileRequest request = impl_->MakeRequest(source, options);
   request.set_inline_blobs(true);
   ASSIGN_OR_RETURN(v1::CompileResult result, impl_->Request(std::move(request), progress));
   return Load(std::move(result));
 }
 
-absl::StatusOr<v1::CompileResult> Client::Request(const v1::Source& source, const RequestOptions& options, const ProgressFn& progress) {
+absl::StatusOr<v1::CompileResult> Client::Request(const v1::Source& source, const RequestOptions& options,
+                                                  const ProgressFn& progress) {
   return impl_->Request(impl_->MakeRequest(source, options), progress);
 }
 
@@ -257,31 +272,36 @@ absl::StatusOr<v1::LookupReply> Client::Lookup(v1::LookupRequest request) {
   request.set_name_space(options().name_space);
   request.set_job_id(options().job_id);
   v1::LookupReply reply;
-  RETURN_IF_ERROR(impl_->connection().Unary(impl_->connection().compiler(), &v1::Compiler::Stub::Lookup, request, &reply));
+  RETURN_IF_ERROR(
+      impl_->connection().Unary(impl_->connection().compiler(), &v1::Compiler::Stub::Lookup, request, &reply));
   return reply;
 }
 
 absl::StatusOr<v1::ExplainReply> Client::Explain(const v1::ExplainRequest& request) {
   v1::ExplainReply reply;
-  RETURN_IF_ERROR(impl_->connection().Unary(impl_->connection().compiler(), &v1::Compiler::Stub::Explain, request, &reply));
+  RETURN_IF_ERROR(
+      impl_->connection().Unary(impl_->connection().compiler(), &v1::Compiler::Stub::Explain, request, &reply));
   return reply;
 }
 
 absl::StatusOr<v1::VerifyReply> Client::Verify(const v1::VerifyRequest& request) {
   v1::VerifyReply reply;
-  RETURN_IF_ERROR(impl_->connection().Unary(impl_->connection().compiler(), &v1::Compiler::Stub::Verify, request, &reply));
+  RETURN_IF_ERROR(
+      impl_->connection().Unary(impl_->connection().compiler(), &v1::Compiler::Stub::Verify, request, &reply));
   return reply;
 }
 
 absl::StatusOr<v1::WhyMissReply> Client::WhyMiss(const v1::CompileRequest& request) {
   v1::WhyMissReply reply;
-  RETURN_IF_ERROR(impl_->connection().Unary(impl_->connection().compiler(), &v1::Compiler::Stub::WhyMiss, request, &reply));
+  RETURN_IF_ERROR(
+      impl_->connection().Unary(impl_->connection().compiler(), &v1::Compiler::Stub::WhyMiss, request, &reply));
   return reply;
 }
 
 absl::StatusOr<v1::StatsReply> Client::Stats() {
   v1::StatsReply reply;
-  RETURN_IF_ERROR(impl_->connection().Unary(impl_->connection().compiler(), &v1::Compiler::Stub::Stats, v1::StatsRequest(), &reply));
+  RETURN_IF_ERROR(impl_->connection().Unary(impl_->connection().compiler(), &v1::Compiler::Stub::Stats,
+                                            v1::StatsRequest(), &reply));
   return reply;
 }
 
@@ -321,13 +341,15 @@ absl::StatusOr<v1::CollectGarbageReply> Client::CollectGarbage(bool dry_run) {
   v1::CollectGarbageRequest request;
   request.set_dry_run(dry_run);
   v1::CollectGarbageReply reply;
-  RETURN_IF_ERROR(impl_->connection().Unary(impl_->connection().cache(), &v1::Cache::Stub::CollectGarbage, request, &reply));
+  RETURN_IF_ERROR(
+      impl_->connection().Unary(impl_->connection().cache(), &v1::Cache::Stub::CollectGarbage, request, &reply));
   return reply;
 }
 
 absl::StatusOr<v1::ListWorkersReply> Client::ListWorkers() {
   v1::ListWorkersReply reply;
-  RETURN_IF_ERROR(impl_->connection().Unary(impl_->connection().pool(), &v1::Pool::Stub::ListWorkers, v1::ListWorkersRequest(), &reply));
+  RETURN_IF_ERROR(impl_->connection().Unary(impl_->connection().pool(), &v1::Pool::Stub::ListWorkers,
+                                            v1::ListWorkersRequest(), &reply));
   return reply;
 }
 

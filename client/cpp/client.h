@@ -20,13 +20,13 @@ namespace preheat {
 
 // Where the server is and who asks. What is left empty is read from the environment.
 struct ClientOptions {
-  std::string server;      // "host:port"; PREHEAT_SERVER, else localhost:7433
-  std::string tls_ca;      // PEM file: TLS, and the server must be signed by it
+  std::string server;             // "host:port"; PREHEAT_SERVER, else localhost:7433
+  std::string tls_ca;             // PEM file: TLS, and the server must be signed by it
   std::string tls_cert, tls_key;  // PEM files: the client's own identity
-  std::string token_file;  // PREHEAT_TOKEN_FILE; read at each call, so that it may be rotated
-  std::string name_space;  // PREHEAT_NAMESPACE
-  std::string job_id;      // PREHEAT_JOB_ID, TORCHELASTIC_RUN_ID or SLURM_JOB_ID
-  std::string cache_dir;   // PREHEAT_CACHE_DIR, else ~/.cache/preheat
+  std::string token_file;         // PREHEAT_TOKEN_FILE; read at each call, so that it may be rotated
+  std::string name_space;         // PREHEAT_NAMESPACE
+  std::string job_id;             // PREHEAT_JOB_ID, TORCHELASTIC_RUN_ID or SLURM_JOB_ID
+  std::string cache_dir;          // PREHEAT_CACHE_DIR, else ~/.cache/preheat
 
   absl::Duration deadline = absl::Minutes(10);  // of one call, attempts and waits included
   int attempts = 4;                             // while no server can be reached
@@ -60,10 +60,12 @@ class Client {
 
   // Compiles or fetches, loads. The story of a job.
   absl::StatusOr<Executable> Compile(const v1::Program& program, const RequestOptions& options);
-  absl::StatusOr<Executable> Compile(const v1::Source& source, const RequestOptions& options, const ProgressFn& progress = nullptr);
+  absl::StatusOr<Executable> Compile(const v1::Source& source, const RequestOptions& options,
+                                     const ProgressFn& progress = nullptr);
 
   // Its parts. Request gives the answer without bytes; Load fetches what is not in the local cache.
-  absl::StatusOr<v1::CompileResult> Request(const v1::Source& source, const RequestOptions& options, const ProgressFn& progress = nullptr);
+  absl::StatusOr<v1::CompileResult> Request(const v1::Source& source, const RequestOptions& options,
+                                            const ProgressFn& progress = nullptr);
   absl::StatusOr<Executable> Load(v1::CompileResult result);
   // From the local cache or the server; the digest is verified, DATA_LOSS "corrupt_blob" otherwise.
   absl::StatusOr<std::string> ReadBlob(const v1::BlobRef& blob);

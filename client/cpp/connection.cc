@@ -25,8 +25,10 @@ absl::StatusOr<std::string> ReadSecret(const std::string& path, const char* what
   std::ifstream in(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in.is_open() || text.empty()) {
-    return MakeError(absl::StatusCode::kInvalidArgument,
-                     {.kind = "unreadable_file", .message = absl::StrCat("cannot read the ", what, " ", path), .where = path, .fix = "check its name and permissions"});
+    return MakeError(absl::StatusCode::kInvalidArgument, {.kind = "unreadable_file",
+                                                          .message = absl::StrCat("cannot read the ", what, " ", path),
+                                                          .where = path,
+                                                          .fix = "check its name and permissions"});
   }
   return text;
 }
@@ -67,13 +69,17 @@ Connection::Connection(const ClientOptions& options) : options_(options) {
 
 absl::Status Connection::ToStatus(const grpc::Status& status) const { return FromGrpc(status, options_.server); }
 
-absl::Status Connection::Prepare(grpc::ClientContext& context, absl::Time deadline, const std::string& request_id) const {
+absl::Status Connection::Prepare(grpc::ClientContext& context, absl::Time deadline,
+                                 const std::string& request_id) const {
   context.set_deadline(absl::ToChronoTime(deadline));
   context.AddMetadata("x-preheat-request-id", request_id);
   ASSIGN_OR_RETURN(std::string token, ReadSecret(options_.token_file, "token file"));
   absl::StripAsciiWhitespace(&token);
   if (token.size() > kMaxTokenBytes) {
-    return MakeError(absl::StatusCode::kInvalidArgument, {.kind = "unreadable_file", .message = "the token file holds no token: it is too long", .where = options_.token_file, .fix = ""});
+    return MakeError(absl::StatusCode::kInvalidArgument, {.kind = "unreadable_file",
+                                                          .message = "the token file holds no token: it is too long",
+                                                          .where = options_.token_file,
+                                                          .fix = ""});
   }
   if (!token.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", token));
   return absl::OkStatus();

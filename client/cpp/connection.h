@@ -31,7 +31,8 @@ class Connection {
 
   // One unary call of a stub's method.
   template <typename Stub, typename Request, typename Reply>
-  absl::Status Unary(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*), const Request& request, Reply* reply) {
+  absl::Status Unary(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                     const Request& request, Reply* reply) {
     return Call([&](grpc::ClientContext& context) {
       reply->Clear();
       return ToStatus((stub.*method)(&context, request, reply));

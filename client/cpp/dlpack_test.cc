@@ -8,7 +8,13 @@ namespace preheat {
 namespace {
 
 DLTensor Make(std::vector<int64_t>& shape, float* data) {
-  return {.data = data, .device = {kDLCPU, 0}, .ndim = static_cast<int>(shape.size()), .dtype = {kDLFloat, 32, 1}, .shape = shape.data(), .strides = nullptr, .byte_offset = 0};
+  return {.data = data,
+          .device = {kDLCPU, 0},
+          .ndim = static_cast<int>(shape.size()),
+          .dtype = {kDLFloat, 32, 1},
+          .shape = shape.data(),
+          .strides = nullptr,
+          .byte_offset = 0};
 }
 
 TEST(Dlpack, DenseTensorsGetTheirStrides) {

@@ -11,9 +11,9 @@ namespace preheat {
 absl::Status FromRuntime(preheat_status* status) {
   if (status == nullptr) return absl::OkStatus();
   absl::Status result = MakeError(CodeFromName(preheat_status_code(status)), {.kind = preheat_status_kind(status),
-                                                                             .message = preheat_status_message(status),
-                                                                             .where = preheat_status_where(status),
-                                                                             .fix = preheat_status_fix(status)});
+                                                                              .message = preheat_status_message(status),
+                                                                              .where = preheat_status_where(status),
+                                                                              .fix = preheat_status_fix(status)});
   preheat_status_free(status);
   return result;
 }
@@ -24,7 +24,8 @@ absl::Status Session::Run(absl::Span<const DLTensor> inputs, absl::Span<const DL
   return Run(in.tensors(), out.tensors(), stream);
 }
 
-absl::Status Session::Run(absl::Span<const preheat_tensor> inputs, absl::Span<const preheat_tensor> outputs, void* stream) const {
+absl::Status Session::Run(absl::Span<const preheat_tensor> inputs, absl::Span<const preheat_tensor> outputs,
+                          void* stream) const {
   return FromRuntime(preheat_session_run(get(), inputs.data(), inputs.size(), outputs.data(), outputs.size(), stream));
 }
 
@@ -34,19 +35,27 @@ absl::Status Session::Refresh(absl::Span<const DLTensor> frozen) const {
   return FromRuntime(preheat_session_refresh(get(), span.empty() ? nullptr : span.data(), span.size()));
 }
 
-absl::StatusOr<Executable> Executable::Load(v1::CompileResult result, const std::map<std::string, std::string>& blobs, const std::string& code_dir, int threads) {
+absl::StatusOr<Executable> Executable::Load(v1::CompileResult result, const std::map<std::string, std::string>& blobs,
+                                            const std::string& code_dir, int threads) {
   const auto plan = blobs.find(result.manifest().plan().digest());
   if (plan == blobs.end()) {
-    return MakeError(absl::StatusCode::kDataLoss, {.kind = "corrupt_artifact", .message = "the artifact came without its plan", .where = result.key(), .fix = "ask again"});
+    return MakeError(absl::StatusCode::kDataLoss, {.kind = "corrupt_artifact",
+                                                   .message = "the artifact came without its plan",
+                                                   .where = result.key(),
+                                                   .fix = "ask again"});
   }
   std::vector<preheat_blob> code;
   for (const v1::BlobRef& ref : result.manifest().code()) {
     const auto it = blobs.find(ref.digest());
-    if (it != blobs.end()) code.push_back({.digest = it->first.c_str(), .data = it->second.data(), .size = it->second.size()});
+    if (it != blobs.end())
+      code.push_back({.digest = it->first.c_str(), .data = it->second.data(), .size = it->second.size()});
   }
-  const preheat_load_options options = {.cache_dir = code_dir.empty() ? nullptr : code_dir.c_str(), .num_threads = threads};
+  const preheat_load_options options = {.cache_dir = code_dir.empty() ? nullptr : code_dir.c_str(),
+                                        .num_threads = threads};
   preheat_executable* loaded = nullptr;
-  RETURN_IF_ERROR(WithWhere(FromRuntime(preheat_executable_load(plan->second.data(), plan->second.size(), code.data(), code.size(), &options, &loaded)), result.key()));
+  RETURN_IF_ERROR(WithWhere(FromRuntime(preheat_executable_load(plan->second.data(), plan->second.size(), code.data(),
+                                                                code.size(), &options, &loaded)),
+                            result.key()));
   Executable executable;
   executable.executable_.reset(loaded, preheat_executable_release);
   executable.result_ = std::make_shared<const v1::CompileResult>(std::move(result));

@@ -26,7 +26,8 @@ class Session {
   // "shape_mismatch", OUT_OF_RANGE "size_out_of_range" or what a kernel found.
   absl::Status Run(absl::Span<const DLTensor> inputs, absl::Span<const DLTensor> outputs, void* stream = nullptr) const;
   // The same with the runtime's own tensors.
-  absl::Status Run(absl::Span<const preheat_tensor> inputs, absl::Span<const preheat_tensor> outputs, void* stream = nullptr) const;
+  absl::Status Run(absl::Span<const preheat_tensor> inputs, absl::Span<const preheat_tensor> outputs,
+                   void* stream = nullptr) const;
 
   // Frozen inputs have changed their contents; not empty: their tensors too.
   absl::Status Refresh(absl::Span<const DLTensor> frozen = {}) const;
@@ -52,7 +53,8 @@ class Executable {
  public:
   // `blobs`: the plan and the code that `result`'s manifest names, by digest; checked again by the runtime.
   // `code_dir`: where code is kept as files; "" for a private temporary folder. `threads`: 0 for OpenMP's choice.
-  static absl::StatusOr<Executable> Load(v1::CompileResult result, const std::map<std::string, std::string>& blobs, const std::string& code_dir, int threads);
+  static absl::StatusOr<Executable> Load(v1::CompileResult result, const std::map<std::string, std::string>& blobs,
+                                         const std::string& code_dir, int threads);
 
   absl::StatusOr<Session> Bind(const BindOptions& options) const;
   // The same with the runtime's own tensors.

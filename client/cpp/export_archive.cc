@@ -2,9 +2,8 @@
 
 #include <array>
 #include <cstring>
-#include <utility>
-
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -25,8 +24,9 @@ constexpr int64_t kMaxSize = int64_t{1} << 40;
 constexpr int64_t kMaxInlineConstantBytes = 4096;  // larger ones are inputs: capture's kMaxConstantBytes
 
 absl::Status Malformed(const std::string& where, const std::string& why) {
-  return MakeError(absl::StatusCode::kInvalidArgument,
-                   {.kind = "malformed_archive", .message = why, .where = where, .fix = "export the model again with torch 2.11"});
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      {.kind = "malformed_archive", .message = why, .where = where, .fix = "export the model again with torch 2.11"});
 }
 
 // torch's ScalarType in schema 8 of torch.export -> numbers of compiler/ir/dtype.h and bytes; -1: none of ours.
@@ -34,8 +34,23 @@ struct DTypeRow {
   int dtype, bytes;
 };
 DTypeRow DTypeFromExport(int64_t scalar_type) {
-  static constexpr std::array<DTypeRow, 14> kTable = {{{-1, 0}, {1, 1}, {2, 1}, {3, 2}, {4, 4}, {5, 8}, {6, 2}, {8, 4}, {9, 8}, {-1, 0}, {10, 8}, {11, 16}, {0, 1}, {7, 2}}};
-  return scalar_type >= 0 && scalar_type < static_cast<int64_t>(kTable.size()) ? kTable[static_cast<size_t>(scalar_type)] : DTypeRow{-1, 0};
+  static constexpr std::array<DTypeRow, 14> kTable = {{{-1, 0},
+                                                       {1, 1},
+                                                       {2, 1},
+                                                       {3, 2},
+                                                       {4, 4},
+                                                       {5, 8},
+                                                       {6, 2},
+                                                       {8, 4},
+                                                       {9, 8},
+                                                       {-1, 0},
+                                                       {10, 8},
+                                                       {11, 16},
+                                                       {0, 1},
+                                                       {7, 2}}};
+  return scalar_type >= 0 && scalar_type < static_cast<int64_t>(kTable.size())
+             ? kTable[static_cast<size_t>(scalar_type)]
+             : DTypeRow{-1, 0};
 }
 
 // {"as_int": 3}
@@ -61,7 +76,9 @@ int64_t ExtentBytes(const ArchiveTensor& tensor, int element_bytes) {
   for (size_t i = 0; i < tensor.sizes.size(); ++i) {
     if (tensor.sizes[i] == 0) return 0;
     int64_t reach;
-    if (__builtin_mul_overflow(tensor.sizes[i] - 1, tensor.strides[i], &reach) || __builtin_add_overflow(last, reach, &last)) return -1;
+    if (__builtin_mul_overflow(tensor.sizes[i] - 1, tensor.strides[i], &reach) ||
+        __builtin_add_overflow(last, reach, &last))
+      return -1;
   }
   return last > kMaxSize ? -1 : (last + 1) * element_bytes;
 }
@@ -75,7 +92,8 @@ bool ReadTensorMeta(const Json& meta, ArchiveTensor& tensor) {
   if (!meta.is_object() || !meta.contains("dtype") || !meta["dtype"].is_number_integer()) return false;
   const DTypeRow row = DTypeFromExport(meta["dtype"].get<int64_t>());
   int64_t offset = 0;
-  if (row.dtype < 0 || !ReadInts(meta, "sizes", tensor.sizes) || !ReadInts(meta, "strides", tensor.strides)) return false;
+  if (row.dtype < 0 || !ReadInts(meta, "sizes", tensor.sizes) || !ReadInts(meta, "strides", tensor.strides))
+    return false;
   if (tensor.sizes.size() != tensor.strides.size()) return false;
   if (!meta.contains("storage_offset") || !ReadInt(meta["storage_offset"], offset)) return false;
   tensor.dtype = row.dtype;
@@ -93,7 +111,8 @@ std::string Dense(const ArchiveTensor& tensor) {
   for (int64_t i = 0; i < count; ++i) {
     int64_t at = 0;
     for (size_t d = 0; d < index.size(); ++d) at += index[d] * tensor.strides[d];
-    std::memcpy(bytes.data() + static_cast<size_t>(i) * element, tensor.data() + at * static_cast<int64_t>(element), element);
+    std::memcpy(bytes.data() + static_cast<size_t>(i) * element, tensor.data() + at * static_cast<int64_t>(element),
+                element);
     for (size_t d = index.size(); d-- > 0 && ++index[d] == tensor.sizes[d];) index[d] = 0;
   }
   return bytes;
@@ -152,9 +171,11 @@ absl::Status ExportArchive::ReadConfig(const std::string& folder, const std::str
   ASSIGN_OR_RETURN(std::string text, zip_.Read(entry, kMaxConfigBytes));
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   const std::string where = absl::StrCat(path_, "!", entry);
-  if (!json.is_object() || !json.contains("config") || !json["config"].is_object()) return Malformed(where, absl::StrCat(entry, " has no \"config\""));
+  if (!json.is_object() || !json.contains("config") || !json["config"].is_object())
+    return Malformed(where, absl::StrCat(entry, " has no \"config\""));
   for (const auto& [name, item] : json["config"].items()) {
-    if (!item.is_object() || !item.value("path_name", Json()).is_string()) return Malformed(where, absl::StrCat("entry \"", name, "\" has no path_name"));
+    if (!item.is_object() || !item.value("path_name", Json()).is_string())
+      return Malformed(where, absl::StrCat("entry \"", name, "\" has no path_name"));
     Payload payload;
     payload.file = absl::StrCat(root_, folder, item["path_name"].get<std::string>());
     const Json pickled = item.value("use_pickle", Json(false));
@@ -184,7 +205,8 @@ absl::Status ExportArchive::ReadDimNames() {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return Malformed(absl::StrCat(path_, "!", entry), "names of dimensions must be a JSON object");
   for (const auto& [place, name] : json.items()) {
-    if (!name.is_string()) return Malformed(absl::StrCat(path_, "!", entry), absl::StrCat("the name of \"", place, "\" is no text"));
+    if (!name.is_string())
+      return Malformed(absl::StrCat(path_, "!", entry), absl::StrCat("the name of \"", place, "\" is no text"));
     (*model_.mutable_dim_names())[place] = name.get<std::string>();
   }
   return absl::OkStatus();
@@ -193,15 +215,22 @@ absl::Status ExportArchive::ReadDimNames() {
 absl::StatusOr<ArchiveTensor> ExportArchive::Weight(const std::string& name) {
   const auto it = payloads_.find(name);
   if (it == payloads_.end()) {
-    return MakeError(absl::StatusCode::kNotFound, {.kind = "no_such_weight", .message = absl::StrCat("the archive has no weight \"", name, "\""), .where = path_, .fix = ""});
+    return MakeError(absl::StatusCode::kNotFound, {.kind = "no_such_weight",
+                                                   .message = absl::StrCat("the archive has no weight \"", name, "\""),
+                                                   .where = path_,
+                                                   .fix = ""});
   }
   const Payload& payload = it->second;
   if (payload.pickled) {
-    return MakeError(absl::StatusCode::kInvalidArgument,
-                     {.kind = "pickled_weight", .message = absl::StrCat("weight \"", name, "\" is a pickled Python object, which is never opened"), .where = path_,
-                      .fix = "export plain tensors: no tensor subclass, no custom object"});
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        {.kind = "pickled_weight",
+         .message = absl::StrCat("weight \"", name, "\" is a pickled Python object, which is never opened"),
+         .where = path_,
+         .fix = "export plain tensors: no tensor subclass, no custom object"});
   }
-  if (payload.file.empty()) return Malformed(path_, absl::StrCat("weight \"", name, "\" has a type or shape that cannot be read"));
+  if (payload.file.empty())
+    return Malformed(path_, absl::StrCat("weight \"", name, "\" has a type or shape that cannot be read"));
   ArchiveTensor tensor = payload.tensor;
   tensor.storage = storages_[payload.file].lock();
   if (tensor.storage == nullptr) {
@@ -216,7 +245,8 @@ absl::StatusOr<ArchiveTensor> ExportArchive::Weight(const std::string& name) {
   const int64_t extent = ExtentBytes(tensor, ElementBytes(tensor.dtype));
   if (extent == 0) tensor.offset_bytes = 0;
   if (tensor.offset_bytes + extent > static_cast<int64_t>(tensor.storage->size())) {
-    return Malformed(absl::StrCat(path_, "!", payload.file), absl::StrCat("weight \"", name, "\" reaches past the end of its storage"));
+    return Malformed(absl::StrCat(path_, "!", payload.file),
+                     absl::StrCat("weight \"", name, "\" reaches past the end of its storage"));
   }
   return tensor;
 }

@@ -50,8 +50,8 @@ class ExportArchive {
   absl::Status ReadDimNames();
 
   ZipFile zip_;
-  std::string path_, root_;     // root_: "bert/", the folder in which everything lies
-  std::string model_name_;      // "model"
+  std::string path_, root_;  // root_: "bert/", the folder in which everything lies
+  std::string model_name_;   // "model"
   v1::ExportedModel model_;
   std::map<std::string, Payload> payloads_;
   std::map<std::string, std::weak_ptr<const std::string>> storages_;  // those in use, by entry

@@ -100,7 +100,8 @@ std::string LocalCache::BlobPath(absl::string_view digest) const {
 std::string LocalCache::ResultPath(absl::string_view alias) const { return absl::StrCat(dir_, "/results/", alias); }
 
 std::string DefaultCacheDir() {
-  for (const auto& [variable, below] : {std::pair{"PREHEAT_CACHE_DIR", ""}, {"XDG_CACHE_HOME", "/preheat"}, {"HOME", "/.cache/preheat"}}) {
+  for (const auto& [variable, below] :
+       {std::pair{"PREHEAT_CACHE_DIR", ""}, {"XDG_CACHE_HOME", "/preheat"}, {"HOME", "/.cache/preheat"}}) {
     const char* value = std::getenv(variable);
     if (value != nullptr && *value != '\0') return absl::StrCat(value, below);
   }

@@ -11,15 +11,17 @@ absl::Status FromWire(const v1::Error& error) {
 
 absl::Status FromGrpc(const grpc::Status& status, const std::string& server) {
   if (status.ok()) return absl::OkStatus();
-  if (v1::Error error; !status.error_details().empty() && error.ParseFromString(status.error_details()) && !error.code().empty()) {
+  if (v1::Error error;
+      !status.error_details().empty() && error.ParseFromString(status.error_details()) && !error.code().empty()) {
     return FromWire(error);
   }
   const auto code = static_cast<absl::StatusCode>(status.error_code());
   if (code == absl::StatusCode::kUnavailable) {
-    return MakeError(code, {.kind = "unreachable",
-                            .message = absl::StrCat("no preheatd answers at ", server, ": ", status.error_message()),
-                            .where = server,
-                            .fix = "start one with `compilectl server start`, or name one with --server or PREHEAT_SERVER"});
+    return MakeError(code,
+                     {.kind = "unreachable",
+                      .message = absl::StrCat("no preheatd answers at ", server, ": ", status.error_message()),
+                      .where = server,
+                      .fix = "start one with `compilectl server start`, or name one with --server or PREHEAT_SERVER"});
   }
   if (code == absl::StatusCode::kDeadlineExceeded) {
     return MakeError(code, {.kind = "deadline",

@@ -15,7 +15,9 @@ namespace {
 constexpr zip_int64_t kMaxEntries = 65536;
 
 absl::Status Invalid(std::string kind, std::string message, std::string where, std::string fix = "") {
-  return MakeError(absl::StatusCode::kInvalidArgument, {.kind = std::move(kind), .message = std::move(message), .where = std::move(where), .fix = std::move(fix)});
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      {.kind = std::move(kind), .message = std::move(message), .where = std::move(where), .fix = std::move(fix)});
 }
 
 }  // namespace
@@ -37,7 +39,9 @@ absl::StatusOr<ZipFile> ZipFile::Open(const std::string& path) {
   file.zip_.reset(zip);
   file.path_ = path;
   const zip_int64_t entries = zip_get_num_entries(zip, 0);
-  if (entries > kMaxEntries) return Invalid("archive_too_large", absl::StrCat(path, " has ", entries, " entries, more than ", kMaxEntries), path);
+  if (entries > kMaxEntries)
+    return Invalid("archive_too_large", absl::StrCat(path, " has ", entries, " entries, more than ", kMaxEntries),
+                   path);
   for (zip_int64_t i = 0; i < entries; ++i) {
     const char* name = zip_get_name(zip, static_cast<zip_uint64_t>(i), 0);
     if (name != nullptr) file.names_.emplace_back(name);
@@ -45,7 +49,9 @@ absl::StatusOr<ZipFile> ZipFile::Open(const std::string& path) {
   return file;
 }
 
-bool ZipFile::Has(absl::string_view name) const { return std::find(names_.begin(), names_.end(), name) != names_.end(); }
+bool ZipFile::Has(absl::string_view name) const {
+  return std::find(names_.begin(), names_.end(), name) != names_.end();
+}
 
 absl::StatusOr<std::string> ZipFile::Read(const std::string& name, uint64_t limit_bytes) const {
   auto* zip = static_cast<zip_t*>(zip_.get());
@@ -55,7 +61,8 @@ absl::StatusOr<std::string> ZipFile::Read(const std::string& name, uint64_t limi
     return Invalid("malformed_archive", absl::StrCat(path_, " lacks ", name), where);
   }
   if (stat.size > limit_bytes) {
-    return Invalid("archive_too_large", absl::StrCat(name, " claims ", stat.size, " bytes, more than ", limit_bytes), where);
+    return Invalid("archive_too_large", absl::StrCat(name, " claims ", stat.size, " bytes, more than ", limit_bytes),
+                   where);
   }
   zip_file_t* entry = zip_fopen(zip, name.c_str(), 0);
   if (entry == nullptr) return Invalid("malformed_archive", absl::StrCat(name, ": ", zip_strerror(zip)), where);

@@ -1,0 +1,232 @@
+#include "client/compilectl/buckets.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/compilectl/model.h"
+#include "compiler/support/error.h"
+#include "compiler/support/status_macros.h"
+
+namespace preheat::cli {
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{1} << 20;
+constexpr size_t kMaxBuckets = 4096;
+
+absl::Status Invalid(std::string kind, std::string message, std::string where, std::string fix = "") {
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      {.kind = std::move(kind), .message = std::move(message), .where = std::move(where), .fix = std::move(fix)});
+}
+
+// Reads one file: knows its name for places, and the defaults.
+class Reader {
+ public:
+  explicit Reader(std::string path) : path_(std::move(path)) {}
+
+  absl::StatusOr<std::vector<BucketModel>> Read(const YAML::Node& root);
+
+ private:
+  using Fields = std::map<std::string, YAML::Node>;
+
+  std::string At(const YAML::Mark& mark) const {
+    return mark.is_null() ? path_ : absl::StrCat(path_, ":", mark.line + 1, ":", mark.column + 1);
+  }
+  std::string At(const YAML::Node& node) const { return At(node.Mark()); }
+
+  absl::StatusOr<Fields> ReadFields(const YAML::Node& node, const std::string& what,
+                                    const std::vector<std::string>& known) const;
+  absl::StatusOr<std::string> ReadText(const YAML::Node& node, const std::string& what) const;
+  absl::Status ReadSettings(const Fields& fields, BucketModel& model) const;
+  absl::StatusOr<BucketModel> ReadModel(const YAML::Node& node) const;
+  absl::Status ReadBucket(const YAML::Node& node, std::vector<BucketDims>& buckets) const;
+  absl::StatusOr<BucketValue> ReadValue(const YAML::Node& node, const std::string& name,
+                                        const std::string& name_at) const;
+
+  const std::string path_;
+  BucketModel defaults_;
+};
+
+absl::StatusOr<Reader::Fields> Reader::ReadFields(const YAML::Node& node, const std::string& what,
+                                                  const std::vector<std::string>& known) const {
+  if (!node.IsMap())
+    return Invalid("wrong_type", absl::StrCat(what, " must be a mapping"), At(node),
+                   absl::StrCat("its fields are ", absl::StrJoin(known, ", ")));
+  Fields fields;
+  for (const auto& item : node) {
+    if (!item.first.IsScalar()) return Invalid("wrong_type", "names of fields are plain text", At(item.first));
+    const std::string& name = item.first.Scalar();
+    if (!known.empty() && std::find(known.begin(), known.end(), name) == known.end()) {
+      return Invalid("unknown_field", absl::StrCat(what, " has no field \"", name, "\"", DidYouMean(name, known)),
+                     At(item.first), absl::StrCat("its fields are ", absl::StrJoin(known, ", ")));
+    }
+    if (!fields.emplace(name, item.second).second)
+      return Invalid("duplicate_field", absl::StrCat("\"", name, "\" is given twice"), At(item.first));
+  }
+  return fields;
+}
+
+absl::StatusOr<std::string> Reader::ReadText(const YAML::Node& node, const std::string& what) const {
+  if (!node.IsScalar() || node.Scalar().empty())
+    return Invalid("wrong_type", absl::StrCat(what, " must be text"), At(node));
+  return node.Scalar();
+}
+
+// What defaults and models share.
+absl::Status Reader::ReadSettings(const Fields& fields, BucketModel& model) const {
+  if (const auto it = fields.find("target"); it != fields.end()) {
+    ASSIGN_OR_RETURN(model.target, ReadText(it->second, "target"));
+  }
+  if (const auto it = fields.find("mode"); it != fields.end()) {
+    ASSIGN_OR_RETURN(std::string text, ReadText(it->second, "mode"));
+    const absl::StatusOr<v1::Mode> mode = ParseMode(text, v1::TUNED);
+    if (!mode.ok()) return AtPlace(mode.status(), At(it->second));
+    model.mode = *mode;
+  }
+  if (const auto it = fields.find("freeze"); it != fields.end()) {
+    if (!it->second.IsScalar() || !YAML::convert<bool>::decode(it->second, model.freeze))
+      return Invalid("wrong_type", "freeze must be true or false", At(it->second));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BucketValue> Reader::ReadValue(const YAML::Node& node, const std::string& name,
+                                              const std::string& name_at) const {
+  BucketValue value;
+  value.name_at = name_at;
+  value.value_at = At(node);
+  if (!node.IsScalar() || !absl::SimpleAtoi(node.Scalar(), &value.value))
+    return Invalid("wrong_type", absl::StrCat("the values of dimension ", name, " must be whole numbers"), At(node),
+                   "write 128, or [64, 128]");
+  return value;
+}
+
+// One mapping of dimensions, of which each list multiplies what is there.
+absl::Status Reader::ReadBucket(const YAML::Node& node, std::vector<BucketDims>& buckets) const {
+  if (!node.IsMap())
+    return Invalid("wrong_type", "a bucket must be a mapping of dimensions to values", At(node),
+                   "write {batch: 1, seq: [64, 128]}");
+  std::vector<BucketDims> product = {{}};
+  std::set<std::string> names;
+  for (const auto& item : node) {
+    if (!item.first.IsScalar()) return Invalid("wrong_type", "names of dimensions are plain text", At(item.first));
+    const std::string& name = item.first.Scalar();
+    if (!names.insert(name).second)
+      return Invalid("duplicate_field", absl::StrCat("dimension \"", name, "\" is given twice"), At(item.first));
+    std::vector<YAML::Node> nodes;
+    for (const YAML::Node& value : item.second) nodes.push_back(value);  // none unless it is a list
+    if (!item.second.IsSequence()) nodes = {item.second};
+    if (nodes.empty())
+      return Invalid("wrong_type", absl::StrCat("dimension ", name, " has an empty list of values"), At(item.second));
+    if (product.size() * nodes.size() > kMaxBuckets)
+      return Invalid("too_many_buckets", absl::StrCat("this bucket multiplies out to more than ", kMaxBuckets),
+                     At(node));
+    std::vector<BucketDims> next;
+    for (const BucketDims& dims : product) {
+      for (const YAML::Node& value_node : nodes) {
+        ASSIGN_OR_RETURN(BucketValue value, ReadValue(value_node, name, At(item.first)));
+        next.push_back(dims);
+        next.back()[name] = std::move(value);
+      }
+    }
+    product = std::move(next);
+  }
+  buckets.insert(buckets.end(), product.begin(), product.end());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BucketModel> Reader::ReadModel(const YAML::Node& node) const {
+  ASSIGN_OR_RETURN(Fields fields,
+                   ReadFields(node, "a model", {"name", "source", "buckets", "inputs", "target", "mode", "freeze"}));
+  BucketModel model = defaults_;
+  RETURN_IF_ERROR(ReadSettings(fields, model));
+  if (!fields.contains("source"))
+    return Invalid("missing_field", "a model needs a source", At(node), "write source: models/bert.pt2");
+  ASSIGN_OR_RETURN(std::string source, ReadText(fields["source"], "source"));
+  model.source_at = At(fields["source"]);
+  model.source = (std::filesystem::path(path_).parent_path() / source).string();
+  model.name = std::filesystem::path(source).stem();
+  if (fields.contains("name")) {
+    ASSIGN_OR_RETURN(model.name, ReadText(fields["name"], "name"));
+  }
+  if (fields.contains("inputs"))
+    return Invalid("unsupported_source", "inputs belong to TorchScript sources, which are not read yet",
+                   At(fields["inputs"]), "an archive of torch.export knows its inputs: leave the field out");
+  if (fields.contains("buckets")) {
+    if (!fields["buckets"].IsSequence())
+      return Invalid("wrong_type", "buckets must be a list", At(fields["buckets"]),
+                     "write - {batch: 1, seq: [64, 128]}");
+    for (const YAML::Node& bucket : fields["buckets"]) RETURN_IF_ERROR(ReadBucket(bucket, model.buckets));
+  }
+  if (model.buckets.empty()) model.buckets.push_back({});
+  return model;
+}
+
+absl::StatusOr<std::vector<BucketModel>> Reader::Read(const YAML::Node& root) {
+  ASSIGN_OR_RETURN(Fields fields, ReadFields(root, "the file", {"version", "defaults", "models"}));
+  if (!fields.contains("version"))
+    return Invalid("missing_field", "the file says no version", path_, "begin it with version: 1");
+  if (!fields["version"].IsScalar() || fields["version"].Scalar() != "1")
+    return Invalid("unsupported_version", "the version of this file is not 1", At(fields["version"]),
+                   "write version: 1");
+  if (fields.contains("defaults")) {
+    ASSIGN_OR_RETURN(Fields defaults, ReadFields(fields["defaults"], "defaults", {"target", "mode", "freeze"}));
+    RETURN_IF_ERROR(ReadSettings(defaults, defaults_));
+  }
+  if (!fields.contains("models"))
+    return Invalid("no_models", "the file names no models", path_, "add models: with a list");
+  if (!fields["models"].IsSequence() || fields["models"].size() == 0)
+    return Invalid("no_models", "models must be a list with at least one model", At(fields["models"]));
+  std::vector<BucketModel> models;
+  size_t buckets = 0;
+  for (const YAML::Node& node : fields["models"]) {
+    ASSIGN_OR_RETURN(BucketModel model, ReadModel(node));
+    buckets += model.buckets.size();
+    if (buckets > kMaxBuckets)
+      return Invalid("too_many_buckets", absl::StrCat("the file multiplies out to more than ", kMaxBuckets, " buckets"),
+                     At(node));
+    models.push_back(std::move(model));
+  }
+  return models;
+}
+
+}  // namespace
+
+absl::Status AtPlace(const absl::Status& status, absl::string_view where) {
+  Error error = GetError(status);
+  // What was named so far still helps: the node of an archive, an entry of it.
+  if (!error.where.empty() && error.where != where) absl::StrAppend(&error.message, " (", error.where, ")");
+  error.where = std::string(where);
+  return MakeError(status.code(), std::move(error));
+}
+
+absl::StatusOr<std::vector<BucketModel>> ParseBuckets(const std::string& text, const std::string& path) {
+  try {
+    return Reader(path).Read(YAML::Load(text));
+  } catch (const YAML::Exception& e) {
+    return Invalid("malformed_yaml", e.msg,
+                   e.mark.is_null() ? path : absl::StrCat(path, ":", e.mark.line + 1, ":", e.mark.column + 1));
+  }
+}
+
+absl::StatusOr<std::vector<BucketModel>> ReadBuckets(const std::string& path) {
+  std::error_code error;
+  std::ifstream in(path, std::ios::binary);
+  if (!in || !std::filesystem::is_regular_file(path, error))
+    return Invalid("no_such_file", absl::StrCat("there is no file ", path), path);
+  if (std::filesystem::file_size(path, error) > kMaxFileBytes)
+    return Invalid("malformed_yaml", absl::StrCat(path, " has more than ", kMaxFileBytes, " bytes"), path);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  return ParseBuckets(text, path);
+}
+
+}  // namespace preheat::cli

@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "client/compilectl/command.h"
+#include "client/compilectl/model.h"
+#include "client/compilectl/report.h"
+#include "client/compilectl/table.h"
+#include "compiler/support/status_macros.h"
+
+namespace preheat::cli {
+namespace {
+
+struct Compiled {
+  std::string kind;
+  v1::CompileResult result;
+  double seconds;
+};
+
+// Worse results stand later: a bundle's result is its worst.
+int Rank(v1::Result result) {
+  switch (result) {
+    case v1::HIT: return 0;
+    case v1::COALESCED: return 1;
+    case v1::COMPILED: return 2;
+    default: return 3;
+  }
+}
+
+std::string Text(Context& context, const Compiled& compiled) {
+  const v1::CompileResult& result = compiled.result;
+  const v1::Manifest& manifest = result.manifest();
+  std::string text =
+      absl::StrCat(result.key(), "\n", "  ", ResultName(result.result()), " in ", HumanSeconds(compiled.seconds),
+                   ", generation ", manifest.generation(), manifest.tuned() ? " (tuned)" : "", ", ", manifest.target(),
+                   ", ", HumanBytes(TotalBytes(manifest)), "\n");
+  v1::ExplainRequest request;
+  request.set_key(result.key());
+  // The report's first lines are an extra; the compile has succeeded.
+  if (absl::StatusOr<v1::ExplainReply> reply = context.client().Explain(request); reply.ok()) {
+    int externs = 0;
+    for (const v1::ExternCall& call : reply->report().extern_calls()) externs += call.count();
+    absl::StrAppend(&text, "  ", reply->report().kernels_before(), " kernels before, ", reply->report().kernels_after(),
+                    " after; ", externs, " extern calls; peak memory ", HumanBytes(reply->report().peak_bytes_before()),
+                    " before, ", HumanBytes(reply->report().peak_bytes_after()), " after\n");
+  }
+  return text;
+}
+
+absl::StatusOr<Outcome> Compile(Context& context, const ModelFlags& flags) {
+  ASSIGN_OR_RETURN(std::vector<ModelProgram> programs, LoadModel(flags.model));
+  std::vector<Compiled> all;
+  for (const ModelProgram& program : programs) {
+    if (!flags.program.empty() && program.name != flags.program) continue;
+    ASSIGN_OR_RETURN(RequestOptions options, MakeRequestOptions(flags, program, v1::BACKGROUND));
+    options.extern_allowed = true;
+    const absl::Time start = absl::Now();
+    ASSIGN_OR_RETURN(v1::CompileResult result,
+                     context.client().Request(program.source, options, [&](const v1::Progress& progress) {
+                       context.progress().Stage(program.name, progress);
+                     }));
+    all.push_back({program.kind, std::move(result), absl::ToDoubleSeconds(absl::Now() - start)});
+  }
+  context.progress().Clear();
+  Outcome outcome;
+  for (const Compiled& compiled : all) outcome.text += context.globals().json ? "" : Text(context, compiled);
+  if (programs.size() == 1) {
+    outcome.document = CompileObject(all[0].result, all[0].seconds);
+    return outcome;
+  }
+  Json list = Json::array();
+  v1::Result worst = v1::HIT;
+  for (const Compiled& compiled : all) {
+    list.push_back(CompileObject(compiled.result, compiled.seconds));
+    list.back()["kind"] = compiled.kind;
+    if (Rank(compiled.result.result()) > Rank(worst)) worst = compiled.result.result();
+  }
+  outcome.document = {{"programs", list}, {"result", ResultName(worst)}};
+  return outcome;
+}
+
+}  // namespace
+
+Command AddCompile(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("compile", "compile one program, or find it compiled");
+  auto flags = std::make_shared<ModelFlags>();
+  AddModelFlags(*app, *flags, "MODEL");
+  return {app, [flags](Context& context) { return Compile(context, *flags); }};
+}
+
+}  // namespace preheat::cli
