@@ -1,0 +1,210 @@
+#include "kernels/runtime/plan_instance.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/support/error.h"
+#include "compiler/support/status_macros.h"
+#include "kernels/library/providers.h"
+#include "kernels/runtime/bind.h"
+#include "kernels/runtime/run_plan.h"
+
+namespace preheat::runtime {
+namespace {
+
+constexpr size_t kMaxBindings = 32;  // kept ready in one session
+
+}  // namespace
+
+absl::Status Block::Reserve(int64_t bytes, int64_t keep) {
+  if (bytes <= bytes_) return absl::OkStatus();
+  ASSIGN_OR_RETURN(void* grown, device_->Allocate(bytes));
+  if (keep > 0) std::memcpy(grown, data_, static_cast<size_t>(std::min(keep, bytes_)));
+  device_->Free(data_);
+  data_ = grown;
+  bytes_ = bytes;
+  return absl::OkStatus();
+}
+
+// A state for the time of one run.
+class PlanInstance::Lease {
+ public:
+  explicit Lease(PlanInstance& owner) : owner_(owner) {
+    {
+      std::lock_guard<std::mutex> lock(owner.states_mutex_);
+      if (!owner.states_.empty()) {
+        state_ = std::move(owner.states_.back());
+        owner.states_.pop_back();
+      }
+    }
+    if (state_ == nullptr) state_ = std::make_unique<RunState>(owner.context_.executable->device());
+    state_->symbols = owner.initial_symbols_;
+    state_->inputs = owner.frozen_;
+    state_->outputs.assign(owner.loaded_.num_outputs(), nullptr);
+    state_->given_arena = nullptr;
+    state_->error = 0;
+  }
+  ~Lease() {
+    std::lock_guard<std::mutex> lock(owner_.states_mutex_);
+    owner_.states_.push_back(std::move(state_));
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  RunState& operator*() { return *state_; }
+  RunState* operator->() { return state_.get(); }
+
+ private:
+  PlanInstance& owner_;
+  std::unique_ptr<RunState> state_;
+};
+
+PlanInstance::PlanInstance(const SessionContext& context, const LoadedPlan& loaded)
+    : context_(context), loaded_(loaded), session_memory_(context.executable->device()) {
+  for (const auto& subplan : loaded.subplans) subplans_.push_back(std::make_unique<PlanInstance>(context, *subplan));
+  initial_symbols_.resize(loaded.num_symbols());
+  InitSymbols(loaded, initial_symbols_.data());
+  frozen_.assign(loaded.num_inputs(), nullptr);
+}
+
+absl::Status PlanInstance::BindFrozen(absl::Span<const preheat_tensor> frozen) {
+  RETURN_IF_ERROR(CheckCount(frozen.size(), loaded_.frozen_inputs.size(), "frozen inputs"));
+  std::vector<int64_t> symbols = initial_symbols_, values(loaded_.plan->sizes()->size());
+  RETURN_IF_ERROR(BindSymbols(loaded_, loaded_.frozen_inputs, frozen.data(), symbols.data()));
+  RETURN_IF_ERROR(EvaluateSizes(*loaded_.plan, symbols.data(), values.data()));
+  for (size_t i = 0; i < frozen.size(); ++i) {
+    RETURN_IF_ERROR(CheckInput(loaded_, loaded_.frozen_inputs[i], frozen[i], values.data()));
+  }
+  for (size_t i = 0; i < frozen.size(); ++i) frozen_[loaded_.frozen_inputs[i]] = static_cast<char*>(frozen[i].data);
+  initial_symbols_ = std::move(symbols);
+  for (const auto& subplan : subplans_) RETURN_IF_ERROR(subplan->BindFrozen({}));
+  return Refresh();
+}
+
+absl::Status PlanInstance::Refresh() {
+  bound_.clear();
+  packed_.clear();
+  RETURN_IF_ERROR(RunPrologue());
+  return loaded_.num_symbols() == 0 ? PrepareAll() : absl::OkStatus();
+}
+
+absl::Status PlanInstance::RunPrologue() {
+  ASSIGN_OR_RETURN(std::shared_ptr<BoundPlan> bound, Bind(loaded_, Part::kPrologue, initial_symbols_.data()));
+  RETURN_IF_ERROR(session_memory_.Reserve(bound->values[loaded_.plan->session_bytes()]));
+  Lease state(*this);
+  state->bound = std::move(bound);
+  const absl::Status status = RunPlan(*this, *state);
+  state->bound.reset();
+  return WithWhere(status, "prologue");
+}
+
+// So that weights are packed once, at Bind, and the first run is like the others.
+absl::Status PlanInstance::PrepareAll() {
+  ASSIGN_OR_RETURN(std::shared_ptr<BoundPlan> bound, BoundFor(initial_symbols_));
+  const auto address = [&](const BoundOperand& operand) -> const char* {
+    const BoundBuffer& buffer = bound->buffers[operand.buffer];
+    switch (buffer.storage) {
+      case plan::Storage::Input: return frozen_[buffer.index] + operand.offset;
+      case plan::Storage::Session: return session_memory_.data() + buffer.offset + operand.offset;
+      case plan::Storage::Constant:
+        return reinterpret_cast<const char*>(loaded_.plan->constants()->data()) + buffer.offset + operand.offset;
+      default: return nullptr;  // not frozen: not read
+    }
+  };
+  for (const auto& library : bound->libraries) {
+    const void* const operands[2] = {address(library->operands[0]), address(library->operands[1])};
+    RETURN_IF_ERROR(MakeReady(*bound, *library, operands).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<BoundPlan>> PlanInstance::BoundFor(const std::vector<int64_t>& symbols) {
+  std::lock_guard<std::mutex> lock(bound_mutex_);
+  const auto found =
+      std::find_if(bound_.begin(), bound_.end(), [&](const auto& bound) { return bound->symbols == symbols; });
+  if (found != bound_.end()) {
+    std::rotate(bound_.begin(), found, found + 1);
+    return bound_.front();
+  }
+  ASSIGN_OR_RETURN(std::shared_ptr<BoundPlan> bound, Bind(loaded_, Part::kRun, symbols.data()));
+  if (bound_.size() >= kMaxBindings) bound_.pop_back();
+  bound_.insert(bound_.begin(), bound);
+  return bound;
+}
+
+absl::StatusOr<const void*> PlanInstance::Packed(const library::PreparedCall& call, int operand, const void* from) {
+  const std::string key = absl::StrCat(absl::Hex(reinterpret_cast<uintptr_t>(from)), " ", call.pack_key(operand));
+  std::lock_guard<std::mutex> lock(packed_mutex_);
+  std::unique_ptr<Block>& block = packed_[key];
+  if (block != nullptr) return static_cast<const void*>(block->data());
+  auto made = std::make_unique<Block>(context_.executable->device());
+  absl::Status status = made->Reserve(call.packed_bytes(operand));
+  if (status.ok()) status = call.Pack(operand, from, made->data());
+  if (!status.ok()) return status;
+  block = std::move(made);
+  return static_cast<const void*>(block->data());
+}
+
+absl::StatusOr<const ReadyLibrary*> PlanInstance::MakeReady(BoundPlan& bound, BoundLibrary& library,
+                                                            const void* const operands[2]) {
+  std::lock_guard<std::mutex> lock(bound.ready_mutex);
+  if (const ReadyLibrary* ready = library.ready.load(std::memory_order_acquire)) return ready;
+  auto ready = std::make_unique<ReadyLibrary>();
+  ASSIGN_OR_RETURN(ready->call, library::Prepare(SpecOf(library), Text(library.step->provider())));
+  for (int i = 0; i < 2; ++i) {
+    if (ready->call->pack_key(i).empty()) continue;
+    ASSIGN_OR_RETURN(ready->packed[i], Packed(*ready->call, i, operands[i]));
+  }
+  ready->scratch_bytes = ready->call->scratch_bytes();
+  const ReadyLibrary* made = ready.get();
+  bound.ready_libraries.push_back(std::move(ready));
+  library.ready.store(made, std::memory_order_release);
+  return made;
+}
+
+absl::Status PlanInstance::Run(absl::Span<const preheat_tensor> inputs, absl::Span<const preheat_tensor> outputs,
+                               std::vector<double>* seconds) {
+  RETURN_IF_ERROR(CheckCount(inputs.size(), loaded_.free_inputs.size(), "inputs"));
+  RETURN_IF_ERROR(CheckCount(outputs.size(), loaded_.passed_outputs.size(), "outputs"));
+  Lease state(*this);
+  RETURN_IF_ERROR(BindSymbols(loaded_, loaded_.free_inputs, inputs.data(), state->symbols.data()));
+  ASSIGN_OR_RETURN(state->bound, BoundFor(state->symbols));
+  const int64_t* values = state->bound->values.data();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    RETURN_IF_ERROR(CheckInput(loaded_, loaded_.free_inputs[i], inputs[i], values));
+    state->inputs[loaded_.free_inputs[i]] = static_cast<char*>(inputs[i].data);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    RETURN_IF_ERROR(CheckOutput(loaded_, loaded_.passed_outputs[i], outputs[i], values));
+    state->outputs[loaded_.passed_outputs[i]] = static_cast<char*>(outputs[i].data);
+  }
+  state->seconds = seconds;
+  return RunPlan(*this, *state);
+}
+
+absl::Status PlanInstance::RunRaw(const int64_t* symbols, void* const* inputs, void* const* outputs, void* arena,
+                                  std::vector<double>* seconds) {
+  Lease state(*this);
+  std::copy_n(symbols, state->symbols.size(), state->symbols.begin());
+  ASSIGN_OR_RETURN(state->bound, BoundFor(state->symbols));
+  for (size_t i = 0; i < loaded_.free_inputs.size(); ++i) {
+    state->inputs[loaded_.free_inputs[i]] = static_cast<char*>(inputs[i]);
+  }
+  for (size_t i = 0; i < loaded_.passed_outputs.size(); ++i) {
+    state->outputs[loaded_.passed_outputs[i]] = static_cast<char*>(outputs[i]);
+  }
+  if (!loaded_.defines) state->given_arena = static_cast<char*>(arena);
+  state->seconds = seconds;
+  return RunPlan(*this, *state);
+}
+
+std::vector<std::string> PlanInstance::StepNames() {
+  std::vector<std::string> names;
+  const absl::StatusOr<std::shared_ptr<BoundPlan>> bound = BoundFor(initial_symbols_);
+  if (!bound.ok()) return names;
+  for (const BoundStep& step : (*bound)->steps) names.push_back(NameOf(**bound, step));
+  return names;
+}
+
+}  // namespace preheat::runtime
