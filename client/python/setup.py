@@ -6,16 +6,10 @@ import pathlib
 import sys
 
 from setuptools import setup
-from setuptools.command.build_py import build_py
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import generate_protos  # noqa: E402
 
-
-class BuildWithProtos(build_py):
-    def run(self) -> None:
-        generate_protos.main()
-        super().run()
-
-
-setup(cmdclass={"build_py": BuildWithProtos})
+# Before setup(): setuptools looks for the packages as soon as it is asked anything, long before it builds.
+generate_protos.main()
+setup()
