@@ -1,0 +1,7 @@
+#include "compiler/capture/decompose/op_context.h"
+
+namespace preheat::decompose {
+
+OpTable BackwardOps() { return {}; }
+
+}  // namespace preheat::decompose

@@ -1,0 +1,207 @@
+#include "compiler/capture/decompose/lower.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/capture/decompose/extern_call.h"
+#include "compiler/capture/decompose/op_context.h"
+#include "compiler/support/error.h"
+#include "compiler/support/status_macros.h"
+
+namespace preheat::decompose {
+namespace {
+
+using capture::AtenNode;
+using capture::AtenProgram;
+using capture::AtenValue;
+using capture::OutputSpec;
+using capture::ValueRef;
+
+const std::map<std::string, LowerFn>& Rows() {
+  static const auto* rows = [] {
+    auto* all = new std::map<std::string, LowerFn>;
+    for (const OpTable& table : {PointwiseOps(), ActivationOps(), ReduceOps(), SoftmaxOps(), ViewOps(), CopyOps(), CreationOps(), MatMulOps(),
+                                 NormOps(), ConvOps(), PoolOps(), IndexOps(), ScanOps(), AttentionOps(), LossOps(), BackwardOps()}) {
+      for (const auto& [name, fn] : table) all->emplace(name, fn);
+    }
+    return all;
+  }();
+  return *rows;
+}
+
+template <typename Visitor>
+void ForEachOperand(const AtenNode& node, const Visitor& visit) {
+  for (const capture::NamedArgument& arg : node.args) {
+    if (const ValueRef* ref = std::get_if<ValueRef>(&arg.value)) visit(ref->id);
+    if (const auto* list = std::get_if<std::vector<std::optional<ValueRef>>>(&arg.value)) {
+      for (const std::optional<ValueRef>& ref : *list) {
+        if (ref) visit(ref->id);
+      }
+    }
+  }
+}
+
+class Lowering {
+ public:
+  Lowering(const AtenProgram& program, const LowerOptions& options)
+      : program_(program), options_(options), builder_(&graph_), values_(program.values.size()), live_(program.values.size(), false) {}
+
+  absl::StatusOr<ir::Graph> Run() {
+    for (const ir::Symbol& symbol : program_.symbols) graph_.AddSymbol(symbol);
+    for (const capture::InputSpec& input : program_.inputs) AddInput(input);
+    for (const capture::ConstantData& constant : program_.constants) {
+      const TensorType& type = program_.values[constant.value].type.tensor;
+      values_[constant.value] = builder_.Constant(type.dtype, type.shape, constant.data);
+    }
+    RETURN_IF_ERROR(builder_.status());
+    ranges_ = graph_.SymbolRanges();
+    MarkLive();
+    for (const AtenNode& node : program_.nodes) {
+      if (IsLive(node)) RETURN_IF_ERROR(WithWhere(AddNode(node), Where(node)));
+    }
+    for (const OutputSpec& output : program_.outputs) RETURN_IF_ERROR(AddOutput(output));
+    return std::move(graph_);
+  }
+
+ private:
+  std::string Where(const AtenNode& node) const {
+    bool known = node.debug_id >= 0 && node.debug_id < static_cast<int>(program_.debug.locations.size());
+    std::string name = known ? program_.debug.locations[node.debug_id].name : "";
+    return absl::StrCat("node ", name.empty() ? std::to_string(&node - program_.nodes.data()) : name, " (", node.op, ")");
+  }
+
+  void AddInput(const capture::InputSpec& input) {
+    const AtenValue& value = program_.values[input.value];
+    ir::GraphInput out{.kind = input.kind, .type = value.type.tensor, .strides = value.type.strides,
+                       .alignment = value.type.alignment, .frozen = input.frozen};
+    if (value.is_size) {
+      out.type = TensorType{DType::kI64, {}};
+      out.is_size = true;
+      out.symbol = value.expr.symbol().value_or("");
+    }
+    values_[input.value] = graph_.AddInput(std::move(out));
+  }
+
+  // --- What is needed ---
+
+  void MarkLive() {
+    for (const OutputSpec& output : program_.outputs) {
+      if (output.value >= 0) live_[output.value] = true;
+    }
+    for (auto node = program_.nodes.rbegin(); node != program_.nodes.rend(); ++node) {
+      if (!IsLive(*node)) continue;
+      ForEachOperand(*node, [this](int id) { live_[id] = true; });
+    }
+  }
+
+  bool IsLive(const AtenNode& node) const {
+    if (!absl::StartsWith(node.op, "aten.") && !absl::StartsWith(node.op, "prims.")) return true;
+    return std::any_of(node.results.begin(), node.results.end(), [this](int id) { return id >= 0 && live_[id]; });
+  }
+
+  // --- Nodes ---
+
+  absl::Status AddNode(const AtenNode& node) {
+    builder_.SetDebugId(node.debug_id);
+    auto row = Rows().find(node.op);
+    if (row == Rows().end()) return AddExtern(node, "no native form is known");
+    if (IsExcluded(node.op)) return AddExtern(node, "excluded by an option");
+    if (HasComplex(node)) return AddExtern(node, "complex numbers");
+    Builder builder(&graph_);
+    builder.SetDebugId(node.debug_id);
+    OpContext context(program_, node, values_, builder);
+    row->second(context);
+    if (!builder.status().ok()) return AddExtern(node, builder.status().message());
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      if (node.results[i] < 0 || !live_[node.results[i]]) continue;
+      if (!context.results()[i]) return AddExtern(node, absl::StrCat("result ", i, " has no native form"));
+      RETURN_IF_ERROR(CheckType(context.results()[i], program_.values[node.results[i]].type.tensor));
+      values_[node.results[i]] = context.results()[i];
+    }
+    return absl::OkStatus();
+  }
+
+  bool IsExcluded(const std::string& op) const {
+    for (const std::string& name : options_.exclude) {
+      if (op == name || absl::StartsWith(op, name + ".")) return true;
+    }
+    return false;
+  }
+
+  bool HasComplex(const AtenNode& node) const {
+    bool found = false;
+    auto look = [&](int id) { found = found || (!program_.values[id].is_size && ir::IsComplex(program_.values[id].type.tensor.dtype)); };
+    ForEachOperand(node, look);
+    for (int id : node.results) {
+      if (id >= 0) look(id);
+    }
+    return found;
+  }
+
+  absl::Status CheckType(Value got, const TensorType& declared) const {
+    bool same = got.dtype() == declared.dtype && got.type().rank() == declared.rank();
+    for (int i = 0; same && i < declared.rank(); ++i) {
+      same = got.shape()[i] == declared.shape[i] || ranges_.Simplify(got.shape()[i] - declared.shape[i]) == Expr(0);
+    }
+    if (same) return absl::OkStatus();
+    return MakeError(absl::StatusCode::kInvalidArgument,
+                     {.kind = "type_mismatch",
+                      .message = absl::StrCat("the operator gives ", got.type().ToString(), ", but the program declares ", declared.ToString()),
+                      .where = "",
+                      .fix = "export the program again; if that gives the same, report it: an operator is lowered wrongly"});
+  }
+
+  absl::Status AddExtern(const AtenNode& node, absl::string_view why) {
+    if (options_.strict) return absl::UnimplementedError(absl::StrCat(node.op, " has no native form: ", why));
+    ExternCall call = WriteExternCall(node);
+    std::vector<Value> operands;
+    for (int id : call.operands) {
+      operands.push_back(program_.values[id].is_size ? builder_.Size(program_.values[id].expr) : values_[id]);
+    }
+    std::vector<TensorType> types;
+    for (int id : node.results) {
+      if (id >= 0) types.push_back(program_.values[id].type.tensor);
+    }
+    std::vector<Value> results = builder_.EmitAll(Op::kExtern, operands, {{"name", node.op}, {"call", call.json}}, types);
+    RETURN_IF_ERROR(builder_.status());
+    size_t next = 0;
+    for (int id : node.results) {
+      if (id >= 0) values_[id] = results[next++];
+    }
+    return absl::OkStatus();
+  }
+
+  // --- Outputs ---
+
+  absl::Status AddOutput(const OutputSpec& output) {
+    if (output.value < 0) return absl::OkStatus();
+    const AtenValue& value = program_.values[output.value];
+    ir::GraphOutput out{.value = value.is_size ? builder_.Size(value.expr) : values_[output.value],
+                        .strides = value.type.strides,
+                        .mutates = output.mutates,
+                        .aliases_input = output.aliases_input};
+    if (output.mutates >= 0) out.strides = program_.values[program_.inputs[output.mutates].value].type.strides;
+    RETURN_IF_ERROR(builder_.status());
+    graph_.AddOutput(std::move(out));
+    return absl::OkStatus();
+  }
+
+  const AtenProgram& program_;
+  const LowerOptions& options_;
+  ir::Graph graph_;
+  Builder builder_;
+  ir::Ranges ranges_;
+  std::vector<Value> values_;
+  std::vector<bool> live_;
+};
+
+}  // namespace
+
+bool HasLowering(const std::string& op) { return Rows().count(op) != 0; }
+
+absl::StatusOr<ir::Graph> Lower(const AtenProgram& program, const LowerOptions& options) { return Lowering(program, options).Run(); }
+
+}  // namespace preheat::decompose

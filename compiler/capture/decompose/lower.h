@@ -1,0 +1,35 @@
+#ifndef PREHEAT_COMPILER_CAPTURE_DECOMPOSE_LOWER_H_
+#define PREHEAT_COMPILER_CAPTURE_DECOMPOSE_LOWER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/capture/aten_program.h"
+#include "compiler/ir/graph.h"
+
+namespace preheat::decompose {
+
+struct LowerOptions {
+  // Fail on the first operator that would become an extern call, with the reason: for tests.
+  bool strict = false;
+  // Operators to leave to the extern handler: "aten.gelu" (every overload) or "aten.gelu.default".
+  std::vector<std::string> exclude;
+};
+
+// The program in core operators. It must be functional (capture/functionalize.h) and checked
+// (capture/check_program.h).
+//
+// Inputs keep order and number; outputs that are None are left out, outputs that are sizes become 0-d i64
+// tensors. Each operator is lowered by its row in one of the families' tables; one without a row, or whose row
+// refuses the form at hand, becomes Op::kExtern. Every node's results are held against the types that the
+// program declares: INVALID_ARGUMENT, kind "type_mismatch", names the node. Nodes that nothing uses are left
+// out, unless they are of a namespace other than aten.
+absl::StatusOr<ir::Graph> Lower(const capture::AtenProgram& program, const LowerOptions& options = {});
+
+// True when a row for that operator exists: "aten.add.Tensor".
+bool HasLowering(const std::string& op);
+
+}  // namespace preheat::decompose
+
+#endif  // PREHEAT_COMPILER_CAPTURE_DECOMPOSE_LOWER_H_
