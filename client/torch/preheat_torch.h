@@ -26,8 +26,8 @@ PREHEAT_EXPORT preheat_status* preheat_torch_extern(void* context, const preheat
 
 /* Runs a program eagerly. `program` is a preheat::capture::AtenProgram of the same build; `inputs`, one for each of
  * its inputs, are borrowed and not written; sizes are 0-d i64. Fills median and 99th percentile of `repeat` runs. */
-PREHEAT_EXPORT char* preheat_torch_time(const void* program, const preheat_tensor* inputs, size_t num_inputs, int32_t repeat,
-                                        double* median_ms, double* p99_ms);
+PREHEAT_EXPORT char* preheat_torch_time(const void* program, const preheat_tensor* inputs, size_t num_inputs,
+                                        int32_t repeat, double* median_ms, double* p99_ms);
 
 /* A file of tensors that torch.save wrote: sample inputs of a .pt2 archive (data/sample_inputs/model.pt). Only
  * tensors, numbers and containers are read, no Python objects. Tensors in the order in which they stand. */

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 import sympy
-from torch.utils._sympy.functions import FloorDiv, IntTrueDiv, Max, Mod
-
 from preheat.errors import Unsupported
 from preheat.expressions import Symbols, evaluator
+from torch.utils._sympy.functions import FloorDiv, IntTrueDiv, Max, Mod
 
 Z, A = sympy.Symbol("z", integer=True, positive=True), sympy.Symbol("a", integer=True, positive=True)
 

@@ -40,18 +40,42 @@ def backend(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) ->
     config = Config.make(kwargs.get("options"), kwargs.get("mode"))
     if config.disabled:
         return gm.forward
+    boundary = _Boundary(gm, example_inputs)
+    return _through_aot(gm, example_inputs, lambda graph, kind: compile_graph(graph, kind, config, boundary))
+
+
+def capturing(submit: Callable[[str, program.BuiltProgram], None], refuse: Callable[[str], None]) -> Callable[..., Any]:
+    """A backend that hands the programs to `submit` instead of a server, and runs everything eagerly."""
+
+    def one(graph: fx.GraphModule, kind: str, boundary: _Boundary) -> Callable[..., Any]:
+        try:
+            with _disable_current_modes():
+                kinds, names = boundary.of(graph)
+                built = program.build(graph, kinds, input_names=names)
+            if built.proto.nodes:
+                submit(kind, built)
+        except Unsupported as reason:
+            refuse(str(reason))
+        return _eager(graph)
+
+    def capture(gm: fx.GraphModule, example_inputs: Sequence[Any], **_: Any) -> Callable[..., Any]:
+        boundary = _Boundary(gm, example_inputs)
+        return _through_aot(gm, example_inputs, lambda graph, kind: one(graph, kind, boundary))
+
+    return capture
+
+
+def _through_aot(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], compiler: Callable[[fx.GraphModule, str], Callable[..., Any]]
+) -> Callable[..., Any]:
+    """Functional ATen graphs of what Dynamo captured, forward and backward apart, each through the compiler."""
     from functorch.compile import min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
 
-    boundary = _Boundary(gm, example_inputs)
-
-    def compiler(kind: str) -> Callable[..., Any]:
-        return lambda graph, _inputs: compile_graph(graph, kind, config, boundary)
-
     return aot_autograd(
-        fw_compiler=compiler("forward"),
-        bw_compiler=compiler("backward"),
-        inference_compiler=compiler("inference"),
+        fw_compiler=lambda graph, _: compiler(graph, "forward"),
+        bw_compiler=lambda graph, _: compiler(graph, "backward"),
+        inference_compiler=lambda graph, _: compiler(graph, "inference"),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=False,
     )(gm, example_inputs)
