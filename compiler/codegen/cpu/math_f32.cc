@@ -79,12 +79,12 @@ FN float ph_tanh_f32(float x) {
   q = q * z - 0.053847548f;
   q = q * z + 0.13332544f;
   q = q * z - 0.33333316f;
-  float near = q * z * x + x;
+  float near = q * z * a + a;
   float c = a > 10.0f ? 20.0f : a + a;
   float k = phx_near_f32(c * 1.44269504f);
   float s = phx_pow2_f32(k);
   float far = 1.0f - 2.0f / (s * phx_expm1_core_f32(phx_ln2_rest_f32(c, k)) + (s + 1.0f));
-  return a < 0.55f ? near : __builtin_copysignf(far, x);
+  return __builtin_copysignf(a < 0.55f ? near : far, x);
 }
 
 // x = 2^e m with m in [sqrt(1/2), sqrt(2)): subtracting sqrt(1/2)'s bits makes the exponent field round as wanted.

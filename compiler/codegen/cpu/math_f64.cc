@@ -100,15 +100,15 @@ FN double ph_tanh_f64(double x) {
   q = q * z - 0.05396825396794879;
   q = q * z + 0.1333333333333293;
   q = q * z - 0.3333333333333333;
-  double near = q * z * x + x;
+  double near = q * z * a + a;
   double c = a > 22.0 ? 44.0 : a + a;
   double k = phx_ln2s_f64(c);
   double s = phx_pow2_f64(k);
   double far = 1.0 - 2.0 / (s * phx_expm1_core_f64(phx_ln2_rest_f64(c, k)) + (s + 1.0));
-  return a < 0.55 ? near : __builtin_copysign(far, x);
+  return __builtin_copysign(a < 0.55 ? near : far, x);
 }
 
-// exp(a) / 2 and 1 / (2 exp(a)); the half keeps the first finite where sinh is. Below 1 sinh comes from exp(a) - 1.
+// exp(a) / 2 and 1 / (2 exp(a)); the half keeps the first finite where sinh is.
 FN double phx_half_exp_f64(double a) {
   a = a > 710.5 ? 710.5 : a;
   double k = phx_ln2s_f64(a);
@@ -117,11 +117,19 @@ FN double phx_half_exp_f64(double a) {
   return (s * p + s) * 2.0;
 }
 
+// Below 1: x + x^3 P(x^2), relative error 2^-61.
 FN double ph_sinh_f64(double x) {
   double a = __builtin_fabs(x);
+  double z = x * x;
+  double q = 7.777314222184968e-13;
+  q = q * z + 1.6056638432187565e-10;
+  q = q * z + 2.5052131224466762e-08;
+  q = q * z + 2.7557319105630347e-06;
+  q = q * z + 0.00019841269841595883;
+  q = q * z + 0.00833333333333291;
+  q = q * z + 0.16666666666666669;
   double e = phx_half_exp_f64(a);
-  double t = ph_expm1_f64(a);
-  double r = a < 1.0 ? 0.5 * (t + t / (t + 1.0)) : e - 0.25 / e;
+  double r = a < 1.0 ? q * z * a + a : e - 0.25 / e;
   return __builtin_copysign(r, x);
 }
 
@@ -269,7 +277,7 @@ FN void phx_turns_f64(double x, double& turn, double& angle, double& rest) {
   double h = phx_top_f64(y), l = y - h;
   int exponent = (int)(__builtin_bit_cast(unsigned long long, x) >> 52 & 2047) - 1077;
   exponent = exponent < 0 ? 0 : exponent;
-  int at = (exponent * 5243) >> 17;
+  long long at = (exponent * 5243) >> 17;  // an index of 64 bits: g++ makes no gather of others
   at = at > 38 ? 38 : at;
   double sum = 0.0, low = 0.0;
   phx_add_part_f64(sum, low, h, l, phx_turn_parts_f64[at + 0]);
@@ -308,7 +316,7 @@ FN double phx_sin_core_f64(double r, double rest) {
 
 FN double phx_cos_core_f64(double r, double rest) {
   double z = r * r;
-  double p = -1.1359919028166574e-11;
+  double p = -1.1359919028165674e-11;
   p = p * z + 2.0875729018654604e-09;
   p = p * z - 2.7557314399380077e-07;
   p = p * z + 2.4801587289667078e-05;
@@ -465,7 +473,7 @@ FN double phx_erf_core_f64(double x) {
 FN double phx_erfc_core_f64(double a) {
   a = a > 27.5 ? 27.5 : a;
   double t = (a - 4.0) / (a + 4.0);
-  double c = -1.0791133275771049e-08;
+  double c = -1.0791333275771049e-08;
   c = c * t - 1.2994897261081182e-08;
   c = c * t + 1.0641264909982581e-07;
   c = c * t + 6.931163913439962e-08;
@@ -537,7 +545,7 @@ FN void phx_log2_pair_f64(double x, double& high, double& low) {
   double w2 = (c1 - (w - 1.0)) + c2;
   double wt = phx_top_f64(w);
   double v1 = s1 * wt;
-  double v2 = s1 * ((w - wt) + w2) + s2 * w;
+  double v2 = s1 * ((w - wt) + w2) + s2 * (w + w2);
   double v = v1 + v2;
   double vt = phx_top_f64(v), vr = (v1 - vt) + v2;
   double l1 = vt * 2.8853901028633118;

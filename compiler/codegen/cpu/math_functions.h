@@ -22,7 +22,8 @@ namespace preheat {
 //
 // Each is `static inline`, always inlined, without branches, so that g++ vectorizes a `#pragma omp simd` loop that
 // calls it. Exceptions, which are right but run element by element: fmod, mod and floor_div of f64 (a loop), pow of
-// integers (a loop), division of i64 (no vector instruction), and casts of floats to i64 below x86-64-v4.
+// integers (a loop), division of i64 (no vector instruction), and below x86-64-v4 casts of floats to i64 and shr of i8
+// and i16.
 //
 // Meant for g++ -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math on x86-64-v2 or later, in the default
 // rounding mode, with denormals on. Results are those of the mathematical function within 2 ulp (f32 and f64; pow,

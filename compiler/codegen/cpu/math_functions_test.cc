@@ -59,6 +59,7 @@ bool IsScalarByDesign(const std::string& name, const std::string& level) {
   if (IsConversion(name)) return dtype == "i64" && level != "x86-64-v4";
   if (dtype == "f64") return op == "fmod" || op == "mod" || op == "floor_div";
   if (dtype == "i64" && (op == "div" || op == "fmod" || op == "mod" || op == "floor_div")) return true;
+  if ((dtype == "i8" || dtype == "i16") && op == "shr") return level != "x86-64-v4";
   return dtype[0] != 'f' && op == "pow";
 }
 
