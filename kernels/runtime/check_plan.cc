@@ -125,6 +125,9 @@ class Checker {
   }
 
   absl::Status CheckBuffers() const {
+    if (Count(plan_.constants()) > 0 && reinterpret_cast<uintptr_t>(plan_.constants()->data()) % 64 != 0) {
+      return Corrupt("constants are not aligned");
+    }
     for (uint32_t i = 0; i < Count(plan_.buffers()); ++i) {
       const plan::Buffer& buffer = BufferAt(i);
       const std::string what = absl::StrCat("buffer ", i);
@@ -455,9 +458,6 @@ absl::StatusOr<const plan::Plan*> CheckPlan(const void* bytes, size_t size) {
   }
   const plan::Plan* plan = plan::GetPlan(bytes);
   RETURN_IF_ERROR(CheckVersion(plan->version()));
-  if (Count(plan->constants()) > 0 && reinterpret_cast<uintptr_t>(plan->constants()->data()) % 64 != 0) {
-    return Corrupt("constants are not aligned");
-  }
   RETURN_IF_ERROR(CheckTree(*plan, 0));
   return plan;
 }

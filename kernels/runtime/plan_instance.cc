@@ -107,8 +107,7 @@ absl::Status PlanInstance::PrepareAll() {
     switch (buffer.storage) {
       case plan::Storage::Input: return frozen_[buffer.index] + operand.offset;
       case plan::Storage::Session: return session_memory_.data() + buffer.offset + operand.offset;
-      case plan::Storage::Constant:
-        return reinterpret_cast<const char*>(loaded_.plan->constants()->data()) + buffer.offset + operand.offset;
+      case plan::Storage::Constant: return ConstantBytes(*loaded_.plan) + buffer.offset + operand.offset;
       default: return nullptr;  // not frozen: not read
     }
   };

@@ -15,6 +15,11 @@ uint32_t Count(const flatbuffers::Vector<T>* v) {
 }
 inline const char* Text(const flatbuffers::String* s) { return s != nullptr ? s->c_str() : ""; }
 
+// The plan's constants; null when it has none.
+inline const char* ConstantBytes(const plan::Plan& plan) {
+  return plan.constants() != nullptr ? reinterpret_cast<const char*>(plan.constants()->data()) : nullptr;
+}
+
 inline int64_t ElementSize(plan::DType dtype) {
   constexpr int64_t kSizes[] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
   return kSizes[static_cast<int>(dtype)];

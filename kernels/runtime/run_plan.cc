@@ -60,7 +60,7 @@ class Runner {
       case plan::Storage::Constant: break;
     }
     // Nothing writes it: check_plan has seen to that.
-    return reinterpret_cast<char*>(const_cast<uint8_t*>(instance_.loaded().plan->constants()->data())) + buffer.offset;
+    return const_cast<char*>(ConstantBytes(*instance_.loaded().plan)) + buffer.offset;
   }
 
   // An integer input lies where its symbol's value is.
