@@ -129,6 +129,13 @@ absl::Status ArtifactIndex::AddEvidence(const std::string& key, uint32_t generat
   return store_.Write({PutRecord(Table::kEvidence, GenerationKey(key, generation), evidence)}, Durability::kSynced);
 }
 
+absl::StatusOr<bool> ArtifactIndex::Withdrawn(const std::string& key) {
+  ASSIGN_OR_RETURN(std::vector<v1::GenerationRecord> records, Generations(key));
+  if (records.empty()) return false;
+  RETURN_IF_ERROR(Servable(records.back()).status());
+  return records.back().manifest().evidence().state() == v1::Evidence::FAILED;
+}
+
 absl::StatusOr<std::optional<v1::AliasRecord>> ArtifactIndex::FindAlias(const std::string& alias) {
   return GetRecord<v1::AliasRecord>(store_, Table::kAlias, alias);
 }

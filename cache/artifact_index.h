@@ -45,6 +45,9 @@ class ArtifactIndex {
   // What verification found. FAILED withdraws the generation: no Lookup gives it again.
   absl::Status AddEvidence(const std::string& key, uint32_t generation, const v1::Evidence& evidence);
 
+  // Whether the newest generation of the key has failed verification: the same compiler would make the same again.
+  absl::StatusOr<bool> Withdrawn(const std::string& key);
+
   absl::StatusOr<std::optional<v1::AliasRecord>> FindAlias(const std::string& alias);
   absl::Status PutAlias(const std::string& alias, const v1::AliasRecord& record);
 

@@ -115,6 +115,8 @@ TEST_F(ArtifactIndexTest, WithdrawsWhatFailedVerification) {
   ASSERT_TRUE(index_.AddEvidence(Digest("a"), 2, evidence).ok());
   EXPECT_EQ(Lookup("a")->manifest().generation(), 1u);
   EXPECT_FALSE(Lookup("a", 2));
+  EXPECT_TRUE(*index_.Withdrawn(Digest("a")));
+  EXPECT_FALSE(*index_.Withdrawn(Digest("b")));
 }
 
 TEST_F(ArtifactIndexTest, ACorruptBlobIsAMissAndIsMadeAnew) {

@@ -1,0 +1,212 @@
+#include "server/compile_flight.h"
+
+#include <spdlog/spdlog.h>
+
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/support/error.h"
+#include "server/verification.h"
+
+namespace preheat::server {
+namespace {
+
+absl::Status FailedVerification(const std::string& key) {
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   {.kind = "failed_verification",
+                    .message = "what the compiler makes of this program was held against the reference and withdrawn",
+                    .where = key, .fix = "run it in eager mode and report the program; `compilectl rm` lets it be compiled anew"});
+}
+
+// What the worker was asked. Debug information stays: it names nodes in errors and inputs in results.
+PoolTask TaskFor(const v1::CompileRequest& request, const std::string& target) {
+  PoolTask task;
+  task.target = target;
+  v1::CompileRequest& sent = *task.message.mutable_compile()->mutable_request();
+  sent = request;
+  sent.set_target(target);
+  sent.clear_have_blobs();
+  // A client without torch is refused when its reply is made; the artifact serves the others.
+  sent.set_extern_allowed(true);
+  return task;
+}
+
+class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
+ public:
+  CompileFlight(Services& services, std::shared_ptr<Flight> flight, const v1::CompileRequest& request,
+                std::string alias, bool look_only)
+      : services_(services),
+        flight_(std::move(flight)),
+        alias_(std::move(alias)),
+        name_(request.name()),
+        name_space_(request.name_space()),
+        names_are_the_requests_(request.source().has_program()),
+        look_only_(look_only) {}
+
+  void Start(PoolTask task) {
+    auto self = shared_from_this();
+    task.on_key = [self](const v1::KeyKnown& known) { return self->OnKey(known); };
+    task.on_progress = [self](const v1::Progress& progress) { self->flight_->Tell(progress); };
+    task.on_end = [self](absl::StatusOr<v1::TaskDone> done) { self->OnEnd(std::move(done)); };
+    v1::Progress queued;
+    queued.set_stage("queued");
+    flight_->Tell(queued);
+    absl::StatusOr<std::string> id = services_.pool.Submit(std::move(task));
+    if (!id.ok()) return services_.inflight.Finish(flight_, id.status());
+    services_.inflight.OnAbandoned(flight_, [self, id = *id] { self->Abandon(id); });
+  }
+
+ private:
+  // The worker has found the key. True: go on and compile.
+  bool OnKey(const v1::KeyKnown& known) {
+    std::lock_guard lock(mutex_);
+    if (abandoned_) return false;
+    outcome_.key = known.key();
+    outcome_.key_fields = {known.key_fields().begin(), known.key_fields().end()};
+    absl::StatusOr<v1::Result> found = Find(known.key());
+    error_ = found.status();
+    outcome_.result = found.value_or(v1::RESULT_UNSPECIFIED);
+    if (!error_.ok() || outcome_.result == v1::HIT || look_only_) return false;
+    return Claim(known.key());
+  }
+
+  absl::StatusOr<v1::Result> Find(const std::string& key) {
+    auto record = services_.index.Lookup(key, 0);
+    if (!record.ok()) return record.status();
+    if (*record) return v1::HIT;
+    auto withdrawn = services_.index.Withdrawn(key);
+    if (!withdrawn.ok()) return withdrawn.status();
+    if (*withdrawn) return FailedVerification(key);
+    return v1::MISSING;
+  }
+
+  // REQUIRES mutex_ held. False when another flight is making the same key: this one then follows it.
+  bool Claim(const std::string& key) {
+    if (following_) services_.inflight.Leave(std::exchange(following_, nullptr));
+    std::shared_ptr<Flight> maker = services_.inflight.ClaimKey(key, flight_);
+    if (maker == flight_) return true;
+    following_ = std::move(maker);
+    return false;
+  }
+
+  void OnEnd(absl::StatusOr<v1::TaskDone> done) {
+    if (!done.ok()) return Fail(done.status());
+    std::shared_ptr<Flight> maker;
+    absl::Status error;
+    {
+      std::lock_guard lock(mutex_);
+      error = error_;
+      outcome_.inputs = {done->inputs().begin(), done->inputs().end()};
+      outcome_.outputs = {done->outputs().begin(), done->outputs().end()};
+      maker = following_;
+    }
+    if (!error.ok()) return services_.inflight.Finish(flight_, error);
+    if (maker) return Follow(maker);
+    if (done->has_manifest()) return Publish(*std::move(done));
+    Remember();
+    services_.inflight.Finish(flight_, outcome_);
+  }
+
+  void Fail(const absl::Status& status) {
+    services_.negative.Put(alias_, status);
+    if (!absl::IsCancelled(status)) {
+      spdlog::warn("compile of \"{}\" failed: {} ({})", name_, std::string(status.message()), GetError(status).kind);
+    }
+    LeaveMaker();
+    services_.inflight.Finish(flight_, status);
+  }
+
+  void Follow(const std::shared_ptr<Flight>& maker) {
+    auto self = shared_from_this();
+    maker->Follow([self](const v1::Progress& progress) { self->flight_->Tell(progress); },
+                  [self](const absl::StatusOr<Outcome>& made) {
+                    if (!made.ok()) return self->services_.inflight.Finish(self->flight_, made.status());
+                    self->outcome_.result = v1::COALESCED;
+                    self->Remember();
+                    self->services_.inflight.Finish(self->flight_, self->outcome_);
+                  });
+  }
+
+  void Publish(v1::TaskDone done) {
+    cache::Publication publication;
+    publication.manifest = std::move(*done.mutable_manifest());
+    publication.manifest.set_name_space(name_space_.empty() ? "default" : name_space_);
+    for (auto& [digest, bytes] : *done.mutable_blobs()) publication.blobs[digest] = std::move(bytes);
+    publication.key_fields = outcome_.key_fields;
+    publication.name = name_;
+    if (publication.manifest.key() != outcome_.key) {
+      return Fail(absl::InternalError("the worker has handed in another key than it had announced"));
+    }
+    CountCompile(publication);
+    absl::StatusOr<v1::GenerationRecord> record = services_.index.Publish(std::move(publication));
+    if (!record.ok()) return Fail(record.status());
+    outcome_.result = v1::COMPILED;
+    Remember();
+    services_.inflight.Finish(flight_, outcome_);
+    if (services_.verify) StartVerification(services_, *record);
+  }
+
+  void CountCompile(const cache::Publication& publication) {
+    services_.metrics.ObserveCompile(publication.manifest.target(), publication.manifest.seconds());
+    v1::FusionReport report;
+    auto found = publication.blobs.find(publication.manifest.report().digest());
+    if (found != publication.blobs.end() && report.ParseFromString(found->second)) services_.metrics.CountReport(report);
+  }
+
+  // The next request with this alias needs no import. Names that its own debug information holds are not kept.
+  void Remember() {
+    if (outcome_.result == v1::MISSING) return;
+    v1::AliasRecord record;
+    record.set_key(outcome_.key);
+    for (const v1::InputInfo& input : outcome_.inputs) {
+      *record.add_inputs() = input;
+      if (names_are_the_requests_) record.mutable_inputs()->rbegin()->clear_name();
+    }
+    for (const v1::OutputInfo& output : outcome_.outputs) {
+      *record.add_outputs() = output;
+      if (names_are_the_requests_) record.mutable_outputs()->rbegin()->clear_name();
+    }
+    absl::Status status = services_.index.PutAlias(alias_, record);
+    if (!status.ok()) spdlog::warn("alias not kept: {}", std::string(status.message()));
+  }
+
+  void LeaveMaker() {
+    std::shared_ptr<Flight> maker;
+    {
+      std::lock_guard lock(mutex_);
+      maker = std::exchange(following_, nullptr);
+    }
+    if (maker) services_.inflight.Leave(maker);
+  }
+
+  void Abandon(const std::string& task) {
+    {
+      std::lock_guard lock(mutex_);
+      abandoned_ = true;
+    }
+    services_.pool.Cancel(task);
+    LeaveMaker();
+  }
+
+  Services& services_;
+  const std::shared_ptr<Flight> flight_;
+  const std::string alias_, name_, name_space_;
+  const bool names_are_the_requests_, look_only_;
+
+  std::mutex mutex_;  // an abandoned flight is told so by another thread than its worker's
+  // Guarded by mutex_ until the task has ended.
+  Outcome outcome_;
+  absl::Status error_;
+  std::shared_ptr<Flight> following_;
+  bool abandoned_ = false;
+};
+
+}  // namespace
+
+void StartCompile(Services& services, const std::shared_ptr<Flight>& flight, const v1::CompileRequest& request,
+                  const std::string& alias, const std::string& target, bool look_only) {
+  std::make_shared<CompileFlight>(services, flight, request, alias, look_only)->Start(TaskFor(request, target));
+}
+
+}  // namespace preheat::server

@@ -1,0 +1,193 @@
+#include "server/compile_request.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cache/key.h"
+#include "cache/records.h"
+#include "compiler/support/error.h"
+#include "compiler/support/status_macros.h"
+#include "server/compile_flight.h"
+#include "server/find_artifact.h"
+
+namespace preheat::server {
+namespace {
+
+constexpr int64_t kMostInlineBytes = int64_t{64} << 20;
+
+double CompileSeconds(const v1::StageSeconds& seconds) {
+  return seconds.import() + seconds.passes() + seconds.codegen() + seconds.compile() + seconds.tune();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::CompileResult> CompileRequest::Run() {
+  RETURN_IF_ERROR(Admit());                                                    // size and shape; target and alias
+  ASSIGN_OR_RETURN(std::optional<Outcome> known, LookUpAlias());               // alias → key → a servable generation
+  if (known) return Reply(*known);                                             // a hit: nothing is compiled
+  RETURN_IF_ERROR(CheckFailedBefore());                                        // failures are cached by type
+  ASSIGN_OR_RETURN(Outcome made, WaitForFlight(request_.lookup_only()));       // coalesce; task; verify digests; publish
+  return Reply(made);                                                          // manifest and blobs, to every waiter
+}
+
+absl::StatusOr<Outcome> CompileRequest::FindKey() {
+  RETURN_IF_ERROR(Admit());
+  return WaitForFlight(/*look_only=*/true);
+}
+
+// --- Admit ---
+
+absl::Status CompileRequest::Admit() {
+  label_ = "refused";
+  RETURN_IF_ERROR(services_.admission.Check(request_));
+  ASSIGN_OR_RETURN(target_, ResolveTarget());
+  alias_ = cache::BuildAlias(request_, target_, services_.pool.toolchain().value_or(v1::Toolchain()));
+  label_ = "failed";
+  return absl::OkStatus();
+}
+
+// "" and "cpu" mean the client's own CPU; one that does not say what it has gets what the workers have.
+absl::StatusOr<std::string> CompileRequest::ResolveTarget() const {
+  const std::string& target = request_.target();
+  if (!target.empty() && target != "cpu") return target;
+  if (!request_.environment().cpu().empty()) return request_.environment().cpu();
+  if (std::string own = services_.pool.default_target(); !own.empty()) return own;
+  return MakeError(absl::StatusCode::kUnavailable,
+                   {.kind = "no_worker", .message = "the client does not say what CPU it has, and no worker is there yet",
+                    .where = "target", .fix = "retry, or give the target in full: cpu:x86-64-v3"});
+}
+
+// --- Look up ---
+
+absl::StatusOr<std::optional<Outcome>> CompileRequest::LookUpAlias() {
+  ASSIGN_OR_RETURN(std::optional<v1::AliasRecord> alias, services_.index.FindAlias(alias_));
+  if (!alias) return std::nullopt;
+  ASSIGN_OR_RETURN(std::optional<v1::GenerationRecord> record, services_.index.Lookup(alias->key(), 0));
+  if (!record) return std::nullopt;
+  Outcome outcome;
+  outcome.key = alias->key();
+  outcome.result = v1::HIT;
+  outcome.inputs = {alias->inputs().begin(), alias->inputs().end()};
+  outcome.outputs = {alias->outputs().begin(), alias->outputs().end()};
+  return outcome;
+}
+
+absl::Status CompileRequest::CheckFailedBefore() {
+  absl::Status before = services_.negative.Check(alias_);
+  if (!before.ok()) label_ = "negative";
+  return before;
+}
+
+// --- Coalesce, or have it compiled ---
+
+absl::StatusOr<Outcome> CompileRequest::WaitForFlight(bool look_only) {
+  label_ = "refused";
+  ASSIGN_OR_RETURN(std::shared_ptr<void> place, services_.admission.Enter());
+  label_ = "failed";
+  // Those who only look must not wait for a compile, nor keep one from starting.
+  auto [flight, leads] = services_.inflight.Join(look_only ? absl::StrCat("look ", alias_) : alias_);
+  if (leads) StartCompile(services_, flight, request_, alias_, target_, look_only);
+  absl::StatusOr<Outcome> outcome = flight->Wait(caller_.progress, caller_.cancelled);
+  services_.inflight.Leave(flight);
+  if (!outcome.ok() && absl::IsResourceExhausted(outcome.status())) label_ = "refused";
+  if (outcome.ok() && outcome->result == v1::COMPILED && !leads) outcome->result = v1::COALESCED;
+  return outcome;
+}
+
+// --- Reply ---
+
+absl::StatusOr<v1::CompileResult> CompileRequest::Reply(const Outcome& outcome) {
+  v1::CompileResult result;
+  result.set_key(outcome.key);
+  result.set_result(outcome.result);
+  AddBoundary(outcome, result);
+  if (outcome.result != v1::MISSING) {
+    ASSIGN_OR_RETURN(v1::GenerationRecord record, SelectGeneration(outcome.key));
+    RETURN_IF_ERROR(CheckClient(record));
+    for (const std::string& op : record.extern_ops()) result.add_extern_ops(op);
+    if (request_.inline_blobs()) RETURN_IF_ERROR(AddBlobs(record.manifest(), result));
+    CountUse(record, outcome.result);
+    *result.mutable_manifest() = std::move(*record.mutable_manifest());
+  }
+  label_ = absl::AsciiStrToLower(v1::Result_Name(outcome.result));
+  result.set_seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count());
+  return result;
+}
+
+// The one that was asked for; else the one that the job has run before, so that all its ranks and restarts
+// run the same kernels; else the newest, which is then the job's.
+absl::StatusOr<v1::GenerationRecord> CompileRequest::SelectGeneration(const std::string& key) {
+  if (request_.generation() != 0) return FindArtifact(services_.index, key, request_.generation());
+  if (request_.job_id().empty()) return FindArtifact(services_.index, key, 0);
+  ASSIGN_OR_RETURN(std::optional<uint32_t> pinned, services_.index.pins().Find(key, request_.job_id()));
+  if (pinned) {
+    ASSIGN_OR_RETURN(std::optional<v1::GenerationRecord> record, services_.index.Lookup(key, *pinned));
+    if (record) return *std::move(record);
+  }
+  ASSIGN_OR_RETURN(v1::GenerationRecord record, FindArtifact(services_.index, key, 0));
+  RETURN_IF_ERROR(services_.index.pins().Pin(key, request_.job_id(), record.manifest().generation()));
+  return record;
+}
+
+// What does not enter the key but decides whether this client can run it.
+absl::Status CompileRequest::CheckClient(const v1::GenerationRecord& record) const {
+  if (!request_.extern_allowed() && !record.extern_ops().empty()) {
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     {.kind = "extern_needs_torch",
+                      .message = absl::StrCat("left to the client's torch, which it does not have: ",
+                                              absl::StrJoin(record.extern_ops(), ", ")),
+                      .where = "", .fix = "install torch beside the client, or replace these operators"});
+  }
+  const v1::ClientEnvironment& client = request_.environment();
+  uint32_t version = record.manifest().toolchain().plan_version();
+  if (client.max_plan_version() == 0 || (version >= client.min_plan_version() && version <= client.max_plan_version())) {
+    return absl::OkStatus();
+  }
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   {.kind = "incompatible_client",
+                    .message = absl::StrCat("the artifact's plan has version ", version, ", the client's runtime takes ",
+                                            client.min_plan_version(), " to ", client.max_plan_version()),
+                    .where = "", .fix = "give client and server versions that are at most one apart"});
+}
+
+absl::Status CompileRequest::AddBlobs(const v1::Manifest& manifest, v1::CompileResult& result) {
+  std::set<std::string> have(request_.have_blobs().begin(), request_.have_blobs().end());
+  int64_t room = kMostInlineBytes;
+  std::vector<v1::BlobRef> needed(manifest.code().begin(), manifest.code().end());
+  needed.insert(needed.begin(), manifest.plan());
+  for (const v1::BlobRef& blob : needed) {
+    if (have.count(blob.digest()) != 0 || blob.size_bytes() > room) continue;
+    ASSIGN_OR_RETURN(std::string bytes, services_.index.blobs().Read(blob.digest()));
+    room -= blob.size_bytes();
+    (*result.mutable_blobs())[blob.digest()] = std::move(bytes);
+  }
+  return absl::OkStatus();
+}
+
+// Names are the request's own where it brought them along.
+void CompileRequest::AddBoundary(const Outcome& outcome, v1::CompileResult& result) const {
+  for (const v1::InputInfo& input : outcome.inputs) *result.add_inputs() = input;
+  for (const v1::OutputInfo& output : outcome.outputs) *result.add_outputs() = output;
+  if (!request_.source().has_program()) return;
+  const v1::DebugInfo& names = request_.source().program().debug_info();
+  for (int i = 0; i < result.inputs_size(); ++i) {
+    result.mutable_inputs(i)->set_name(i < names.input_names_size() ? names.input_names(i) : "");
+  }
+  for (int i = 0; i < result.outputs_size(); ++i) {
+    result.mutable_outputs(i)->set_name(i < names.output_names_size() ? names.output_names(i) : "");
+  }
+}
+
+void CompileRequest::CountUse(const v1::GenerationRecord& record, v1::Result result) {
+  const v1::Manifest& manifest = record.manifest();
+  services_.index.uses().Record(manifest.key(), result == v1::HIT ? 1 : 0);
+  if (result != v1::HIT) return;
+  services_.metrics.CountSaved(name_space(), request_.job_id(), manifest.key(), CompileSeconds(manifest.seconds()));
+}
+
+}  // namespace preheat::server

@@ -1,0 +1,138 @@
+#include "server/config.h"
+
+#include <CLI/CLI.hpp>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <limits>
+#include <sstream>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "compiler/support/error.h"
+#include "compiler/support/status_macros.h"
+
+namespace preheat::server {
+namespace {
+
+constexpr int64_t kMany = std::numeric_limits<int32_t>::max();
+constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+
+// One setting: its name, where it goes, its bounds if it is a number, and what it does.
+struct Field {
+  const char* name;
+  std::variant<std::string*, int64_t*, bool*> value;
+  const char* help;
+  int64_t min = 0, max = kAny;
+};
+
+std::vector<Field> FieldsOf(Config& c) {
+  return {
+      {"data_dir", &c.data_dir, "folder of all durable state"},
+      {"listen", &c.listen, "address to listen on"},
+      {"port", &c.port, "gRPC port; 0 takes a free one, which data_dir/server.json names", 0, 65535},
+      {"http_port", &c.http_port, "HTTP port: /metrics, /healthz, /readyz, /", 0, 65535},
+      {"workers", &c.workers, "worker processes", 0, 1024},
+      {"worker_program", &c.worker_program, "preheat-worker, when it is not beside preheatd"},
+      {"drain_seconds", &c.drain_seconds, "time for running compiles after SIGTERM", 0, kMany},
+      {"task_deadline_seconds", &c.task_deadline_seconds, "longest time of one compile or verification", 1, kMany},
+      {"heartbeat_seconds", &c.heartbeat_seconds, "longest silence of a worker", 3, kMany},
+      {"max_queue", &c.max_queue, "tasks that may wait for a worker", 1, kMany},
+      {"max_waiting", &c.max_waiting, "requests that may wait for a compile", 1, kMany},
+      {"max_request_bytes", &c.max_request_bytes, "largest request", 1024, int64_t{256} << 20},
+      {"worker_memory_bytes", &c.worker_memory_bytes, "resident memory of a worker; 0: no limit"},
+      {"max_cache_bytes", &c.max_cache_bytes, "evict above this; 0: no limit"},
+      {"verify", &c.verify, "hold each new artifact against the reference after the reply"},
+      {"tune_when_busy", &c.tune_when_busy, "tune while other processes use the device"},
+      {"log_level", &c.log_level, "trace, debug, info, warn, error"},
+  };
+}
+
+absl::Status Invalid(std::string message, std::string where, std::string fix) {
+  return MakeError(absl::StatusCode::kInvalidArgument, {.kind = "invalid_config", .message = std::move(message),
+                                                        .where = std::move(where), .fix = std::move(fix)});
+}
+
+std::string At(const std::string& file, const YAML::Mark& mark) {
+  return absl::StrCat(file, ":", mark.line + 1, ":", mark.column + 1);
+}
+
+absl::Status CheckBounds(const Field& field, const std::string& where) {
+  auto* number = std::get_if<int64_t*>(&field.value);
+  if (number == nullptr || (**number >= field.min && **number <= field.max)) return absl::OkStatus();
+  return Invalid(absl::StrCat(field.name, " is ", **number), where,
+                 absl::StrCat("give a number from ", field.min, " to ", field.max));
+}
+
+absl::Status ReadField(const Field& field, const YAML::Node& node, const std::string& where) {
+  bool ok = std::visit(
+      [&](auto* target) { return node.IsScalar() && YAML::convert<std::decay_t<decltype(*target)>>::decode(node, *target); },
+      field.value);
+  if (!ok) return Invalid(absl::StrCat(field.name, " cannot be \"", node.IsScalar() ? node.Scalar() : "a list or map", "\""), where, field.help);
+  return CheckBounds(field, where);
+}
+
+absl::Status ReadNode(const YAML::Node& root, const std::string& path, const std::vector<Field>& fields) {
+  if (root.IsNull()) return absl::OkStatus();
+  if (!root.IsMap()) return Invalid("the file is no map of settings", At(path, root.Mark()), "write lines like \"port: 7433\"");
+  for (const auto& entry : root) {
+    std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "";
+    auto field = std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == name; });
+    if (field == fields.end()) {
+      std::string names = absl::StrJoin(fields, ", ", [](std::string* out, const Field& f) { out->append(f.name); });
+      return Invalid(absl::StrCat("no such setting: ", name), At(path, entry.first.Mark()), absl::StrCat("one of ", names));
+    }
+    RETURN_IF_ERROR(ReadField(*field, entry.second, At(path, entry.second.Mark())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadFile(const std::string& path, const std::vector<Field>& fields) {
+  try {
+    return ReadNode(YAML::LoadFile(path), path, fields);
+  } catch (const YAML::BadFile&) {
+    return Invalid("the file cannot be read", path, "give the path of a YAML file to --config");
+  } catch (const YAML::Exception& error) {
+    return Invalid(error.msg, At(path, error.mark), "");
+  }
+}
+
+std::string FlagOf(const Field& field) { return absl::StrCat("--", absl::StrReplaceAll(field.name, {{"_", "-"}})); }
+
+// Parses the flags into what `fields` point at. Returns the path of --config, if any.
+absl::StatusOr<std::string> ReadFlags(int argc, const char* const* argv, const std::vector<Field>& fields) {
+  CLI::App app("preheatd: compiles tensor programs once and serves the result to every job that asks for it");
+  std::string path;
+  app.add_option("--config", path, "YAML file of settings; flags win over it");
+  app.set_version_flag("--version", "preheatd 0.1.0");
+  for (const Field& field : fields) {
+    std::visit([&](auto* target) { app.add_option(FlagOf(field), *target, field.help)->capture_default_str(); }, field.value);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, ignored;
+    if (app.exit(error, out, ignored) == 0) return absl::CancelledError(out.str());
+    return Invalid(error.what(), "", "preheatd --help lists the flags");
+  }
+  return path;
+}
+
+}  // namespace
+
+absl::StatusOr<Config> ReadConfig(int argc, const char* const* argv) {
+  Config config;
+  ASSIGN_OR_RETURN(std::string path, ReadFlags(argc, argv, FieldsOf(config)));
+  if (!path.empty()) {
+    config = Config();
+    RETURN_IF_ERROR(ReadFile(path, FieldsOf(config)));
+    RETURN_IF_ERROR(ReadFlags(argc, argv, FieldsOf(config)).status());  // again, over the file
+  }
+  for (const Field& field : FieldsOf(config)) RETURN_IF_ERROR(CheckBounds(field, FlagOf(field)));
+  return config;
+}
+
+}  // namespace preheat::server

@@ -1,0 +1,39 @@
+#ifndef PREHEAT_SERVER_CONFIG_H_
+#define PREHEAT_SERVER_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace preheat::server {
+
+// Settings of preheatd. Each is a field of the YAML file and a flag ("data_dir", --data-dir); flags win.
+struct Config {
+  std::string data_dir = "preheat-data";
+  std::string listen = "0.0.0.0";
+  int64_t port = 7433;
+  int64_t http_port = 9433;
+  int64_t workers = 1;
+  std::string worker_program;  // empty: preheat-worker beside preheatd
+  int64_t drain_seconds = 30;
+  int64_t task_deadline_seconds = 1800;
+  int64_t heartbeat_seconds = 30;
+  int64_t max_queue = 1000;
+  int64_t max_waiting = 1000;
+  int64_t max_request_bytes = int64_t{64} << 20;
+  int64_t worker_memory_bytes = 0;
+  int64_t max_cache_bytes = 0;
+  bool verify = true;
+  bool tune_when_busy = false;
+  std::string log_level = "info";
+};
+
+// Reads flags and, with --config, the file they name. INVALID_ARGUMENT names the file, line and field; --help and
+// --version come back as CANCELLED whose message is what to print.
+absl::StatusOr<Config> ReadConfig(int argc, const char* const* argv);
+
+}  // namespace preheat::server
+
+#endif  // PREHEAT_SERVER_CONFIG_H_

@@ -1,0 +1,232 @@
+#include "server/daemon.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <openssl/rand.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <climits>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "cache/kernel_index.h"
+#include "cache/metrics_store.h"
+#include "cache/rocksdb_store.h"
+#include "cache/verifying_store.h"
+#include "compiler/support/error.h"
+#include "compiler/support/status_macros.h"
+#include "server/cache_service.h"
+#include "server/compile_service.h"
+#include "server/housekeeping.h"
+#include "server/http_server.h"
+#include "server/pool_service.h"
+#include "server/services.h"
+#include "server/status_page.h"
+#include "server/worker_processes.h"
+
+namespace preheat::server {
+namespace {
+
+constexpr int kLargestMessage = 256 << 20;  // a worker's artifact; requests have their own limit
+constexpr std::chrono::seconds kLastCalls{5};
+constexpr std::chrono::seconds kWorkersEnd{5};
+
+std::string RandomToken() {
+  unsigned char bytes[16];
+  if (RAND_bytes(bytes, sizeof(bytes)) != 1) std::abort();  // no safe token, no service
+  return absl::BytesToHexString(absl::string_view(reinterpret_cast<char*>(bytes), sizeof(bytes)));
+}
+
+// preheat-worker lies beside preheatd.
+std::string WorkerProgram(const Config& config) {
+  if (!config.worker_program.empty()) return config.worker_program;
+  std::error_code error;
+  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return (self.parent_path() / "preheat-worker").string();
+}
+
+PoolOptions PoolOptionsOf(const Config& config) {
+  PoolOptions options;
+  options.max_queue = static_cast<size_t>(config.max_queue);
+  options.task_deadline = std::chrono::seconds(config.task_deadline_seconds);
+  options.heartbeat_timeout = std::chrono::seconds(config.heartbeat_seconds);
+  options.max_resident_bytes = config.worker_memory_bytes;
+  return options;
+}
+
+class DaemonImpl : public Daemon {
+ public:
+  explicit DaemonImpl(const Config& config)
+      : config_(config),
+        admission_({.max_request_bytes = config.max_request_bytes, .max_waiting = config.max_waiting}),
+        pool_(PoolOptionsOf(config)) {}
+
+  ~DaemonImpl() override {
+    if (workers_ != nullptr && server_ != nullptr) Drain();
+  }
+
+  absl::Status Open() {
+    RETURN_IF_ERROR(OpenStore());
+    RETURN_IF_ERROR(ListenGrpc());
+    RETURN_IF_ERROR(ListenHttp());
+    housekeeping_ = std::make_unique<Housekeeping>(*services_, *store_, config_.max_cache_bytes);
+    StartWorkers();
+    return WriteServerFile();
+  }
+
+  int port() const override { return port_; }
+  int http_port() const override { return http_->port(); }
+
+  void Drain() override {
+    spdlog::info("draining: running compiles have {} s", config_.drain_seconds);
+    server_->GetHealthCheckService()->SetServingStatus(false);
+    draining_ = true;
+    pool_.Drain();
+    if (!pool_.WaitIdle(std::chrono::seconds(config_.drain_seconds))) spdlog::warn("not all compiles have finished in time");
+    pool_.Shutdown();
+    workers_->Stop(kWorkersEnd);
+    server_->Shutdown(std::chrono::system_clock::now() + kLastCalls);
+    server_.reset();
+    housekeeping_.reset();  // flushes
+    http_.reset();
+    std::filesystem::remove(ServerFile());
+    spdlog::info("stopped");
+  }
+
+ private:
+  // Decorators from the disk outwards: what is read is verified, then counted.
+  absl::Status OpenStore() {
+    ASSIGN_OR_RETURN(std::unique_ptr<cache::Store> disk, cache::OpenRocksdbStore(config_.data_dir + "/store"));
+    auto verifying = cache::NewVerifyingStore(std::move(disk), [this](absl::string_view digest) {
+      spdlog::error("blob {} is corrupt: quarantined", std::string(digest));
+      metrics_.CountCorrupt();
+    });
+    store_ = cache::NewMetricsStore(std::move(verifying), [this](cache::Direction direction, size_t bytes) {
+      metrics_.CountBlobBytes(direction == cache::Direction::kRead ? "read" : "written", bytes);
+    });
+    index_ = std::make_unique<cache::ArtifactIndex>(*store_, cache::SystemNowMs);
+    kernels_ = std::make_unique<cache::KernelIndex>(*store_, cache::SystemNowMs);
+    RestoreToolchain(*store_, pool_);
+    services_.reset(new Services{*index_, inflight_, pool_, negative_, admission_, metrics_, config_.verify});
+    return absl::OkStatus();
+  }
+
+  absl::Status ListenGrpc() {
+    compile_service_ = std::make_unique<CompileService>(*services_);
+    cache_service_ = std::make_unique<CacheService>(*services_);
+    pool_service_ = std::make_unique<PoolService>(pool_, *kernels_, token_, [this](const std::string& id) { workers_->Kill(id); });
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    grpc::ServerBuilder builder;
+    std::string address = absl::StrCat(config_.listen, ":", config_.port);
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two servers on one port would share its clients
+    builder.SetMaxReceiveMessageSize(kLargestMessage);
+    builder.SetMaxSendMessageSize(kLargestMessage);
+    builder.RegisterService(compile_service_.get());
+    builder.RegisterService(cache_service_.get());
+    builder.RegisterService(pool_service_.get());
+    server_ = builder.BuildAndStart();
+    if (server_ != nullptr && port_ != 0) return absl::OkStatus();
+    server_.reset();
+    return MakeError(absl::StatusCode::kUnavailable,
+                     {.kind = "cannot_listen", .message = absl::StrCat("cannot listen for gRPC on ", address), .where = address,
+                      .fix = "another program has the port: give another --port, or 0 for a free one"});
+  }
+
+  absl::Status ListenHttp() {
+    HttpServer::Handlers handlers;
+    handlers["/metrics"] = [this] { return HttpReply{200, "text/plain; version=0.0.4; charset=utf-8", metrics_.Text(ReadGauges())}; };
+    handlers["/healthz"] = [] { return HttpReply{200, "text/plain; charset=utf-8", "ok\n"}; };
+    handlers["/readyz"] = [this] { return Ready(); };
+    handlers["/"] = [this] {
+      return HttpReply{200, "text/html; charset=utf-8", StatusPage(metrics_.Stats(), ReadGauges(), pool_.Workers())};
+    };
+    ASSIGN_OR_RETURN(http_, HttpServer::Start(config_.listen, static_cast<int>(config_.http_port), std::move(handlers)));
+    return absl::OkStatus();
+  }
+
+  HttpReply Ready() {
+    Pool::Counts counts = pool_.Count();
+    if (draining_) return {503, "text/plain; charset=utf-8", "draining\n"};
+    if (counts.idle + counts.busy == 0) return {503, "text/plain; charset=utf-8", "no worker yet\n"};
+    return {200, "text/plain; charset=utf-8", "ready\n"};
+  }
+
+  Gauges ReadGauges() {
+    Gauges gauges;
+    if (auto totals = index_->Count(); totals.ok()) {
+      gauges.cache_bytes = totals->bytes;
+      gauges.cache_entries = totals->entries;
+    }
+    gauges.inflight = static_cast<int64_t>(inflight_.size());
+    gauges.queue_depth = static_cast<int64_t>(pool_.Count().queued);
+    for (const v1::WorkerInfo& worker : pool_.Workers()) ++gauges.workers[{worker.device(), worker.state()}];
+    return gauges;
+  }
+
+  void StartWorkers() {
+    std::string host = config_.listen == "0.0.0.0" || config_.listen == "[::]" ? "127.0.0.1" : config_.listen;
+    workers_ = std::make_unique<WorkerProcesses>(
+        WorkerProcessesOptions{.program = WorkerProgram(config_), .count = static_cast<int>(config_.workers),
+                               .server = absl::StrCat(host, ":", port_), .pool_token = token_, .log_folder = config_.data_dir});
+    workers_->Start();
+  }
+
+  std::string ServerFile() const { return config_.data_dir + "/server.json"; }
+
+  // Written last and in one step: who reads it finds a server that listens.
+  absl::Status WriteServerFile() {
+    nlohmann::json json = {{"pid", getpid()}, {"port", port_}, {"http_port", http_->port()}};
+    std::string temporary = ServerFile() + ".new";
+    std::ofstream(temporary) << json.dump() << "\n";
+    std::error_code error;
+    std::filesystem::rename(temporary, ServerFile(), error);
+    if (!error) return absl::OkStatus();
+    return MakeError(absl::StatusCode::kUnavailable, {.kind = "store_failed", .message = error.message(),
+                                                      .where = ServerFile(), .fix = "check space and permissions"});
+  }
+
+  const Config config_;
+  const std::string token_ = RandomToken();
+  Metrics metrics_;
+  Admission admission_;
+  NegativeCache negative_{cache::SystemNowMs};
+  InflightTable inflight_;
+  Pool pool_;
+  std::unique_ptr<cache::Store> store_;
+  std::unique_ptr<cache::ArtifactIndex> index_;
+  std::unique_ptr<cache::KernelIndex> kernels_;
+  std::unique_ptr<Services> services_;
+  std::unique_ptr<WorkerProcesses> workers_;
+  std::unique_ptr<CompileService> compile_service_;
+  std::unique_ptr<CacheService> cache_service_;
+  std::unique_ptr<PoolService> pool_service_;
+  std::unique_ptr<Housekeeping> housekeeping_;
+  std::unique_ptr<HttpServer> http_;
+  std::unique_ptr<grpc::Server> server_;
+  int port_ = 0;
+  std::atomic<bool> draining_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
+  std::error_code error;
+  std::filesystem::create_directories(config.data_dir, error);
+  if (error) {
+    return MakeError(absl::StatusCode::kUnavailable,
+                     {.kind = "store_failed", .message = absl::StrCat("cannot make the data folder: ", error.message()),
+                      .where = config.data_dir, .fix = "give a folder that can be written to --data-dir"});
+  }
+  auto daemon = std::make_unique<DaemonImpl>(config);
+  RETURN_IF_ERROR(daemon->Open());
+  return daemon;
+}
+
+}  // namespace preheat::server

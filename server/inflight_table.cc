@@ -1,0 +1,76 @@
+#include "server/inflight_table.h"
+
+#include <utility>
+
+namespace preheat::server {
+
+InflightTable::Entry* InflightTable::Find(const std::shared_ptr<Flight>& flight) {
+  auto found = by_alias_.find(flight->alias());
+  return found != by_alias_.end() && found->second.flight == flight ? &found->second : nullptr;
+}
+
+void InflightTable::Erase(const Entry& entry) {
+  if (!entry.key.empty()) by_key_.erase(entry.key);
+  by_alias_.erase(std::string(entry.flight->alias()));
+}
+
+InflightTable::Joined InflightTable::Join(const std::string& alias) {
+  std::lock_guard lock(mutex_);
+  Entry& entry = by_alias_[alias];
+  bool leads = entry.flight == nullptr;
+  if (leads) entry.flight = std::make_shared<Flight>(alias);
+  ++entry.waiters;
+  return {entry.flight, leads};
+}
+
+void InflightTable::OnAbandoned(const std::shared_ptr<Flight>& flight, std::function<void()> abandon) {
+  {
+    std::lock_guard lock(mutex_);
+    if (Entry* entry = Find(flight)) {
+      entry->abandon = std::move(abandon);
+      return;
+    }
+  }
+  abandon();  // everybody has left already
+}
+
+std::shared_ptr<Flight> InflightTable::ClaimKey(const std::string& key, const std::shared_ptr<Flight>& flight) {
+  std::lock_guard lock(mutex_);
+  auto found = by_key_.find(key);
+  if (found != by_key_.end() && found->second != flight) {
+    ++Find(found->second)->waiters;
+    return found->second;
+  }
+  if (Entry* entry = Find(flight)) {
+    entry->key = key;
+    by_key_[key] = flight;
+  }
+  return flight;
+}
+
+void InflightTable::Leave(const std::shared_ptr<Flight>& flight) {
+  std::function<void()> abandon;
+  {
+    std::lock_guard lock(mutex_);
+    Entry* entry = Find(flight);
+    if (entry == nullptr || --entry->waiters > 0) return;
+    abandon = std::move(entry->abandon);
+    Erase(Entry(*entry));
+  }
+  if (abandon) abandon();
+}
+
+void InflightTable::Finish(const std::shared_ptr<Flight>& flight, absl::StatusOr<Outcome> outcome) {
+  {
+    std::lock_guard lock(mutex_);
+    if (Entry* entry = Find(flight)) Erase(Entry(*entry));
+  }
+  flight->Finish(std::move(outcome));
+}
+
+size_t InflightTable::size() {
+  std::lock_guard lock(mutex_);
+  return by_alias_.size();
+}
+
+}  // namespace preheat::server

@@ -1,0 +1,57 @@
+#ifndef PREHEAT_SERVER_INFLIGHT_TABLE_H_
+#define PREHEAT_SERVER_INFLIGHT_TABLE_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "server/flight.h"
+
+namespace preheat::server {
+
+// Single flight: of requests for the same thing one does the work. First by alias, when a request comes in; again by key,
+// once a worker knows it, since different sources may be one program. Safe from several threads at once.
+class InflightTable {
+ public:
+  struct Joined {
+    std::shared_ptr<Flight> flight;
+    bool leads = false;  // the caller has to start the work
+  };
+  // Joins the flight of this alias or starts one. Each Join needs one Leave.
+  Joined Join(const std::string& alias);
+
+  // What to do when nobody waits for the flight any more.
+  void OnAbandoned(const std::shared_ptr<Flight>& flight, std::function<void()> abandon);
+
+  // The flight wants to make `key`. Returns itself when it may (also when asked again), otherwise the flight that is
+  // making it; then the caller is one more that waits for that one and calls Leave in the end.
+  std::shared_ptr<Flight> ClaimKey(const std::string& key, const std::shared_ptr<Flight>& flight);
+
+  // One waiter less. The last one of an unfinished flight takes it out of the table and calls what OnAbandoned has set.
+  void Leave(const std::shared_ptr<Flight>& flight);
+
+  // Takes the flight out, so that the next request starts anew, then finishes it.
+  void Finish(const std::shared_ptr<Flight>& flight, absl::StatusOr<Outcome> outcome);
+
+  size_t size();
+
+ private:
+  struct Entry {
+    std::shared_ptr<Flight> flight;
+    int waiters = 0;
+    std::string key;  // claimed; empty until then
+    std::function<void()> abandon;
+  };
+  Entry* Find(const std::shared_ptr<Flight>& flight);  // REQUIRES: mutex_ held
+  void Erase(const Entry& entry);                      // REQUIRES: mutex_ held
+
+  std::mutex mutex_;  // no flight's lock is taken while it is held
+  std::map<std::string, Entry> by_alias_;                   // guarded by mutex_
+  std::map<std::string, std::shared_ptr<Flight>> by_key_;  // guarded by mutex_
+};
+
+}  // namespace preheat::server
+
+#endif  // PREHEAT_SERVER_INFLIGHT_TABLE_H_

@@ -1,0 +1,136 @@
+#include "server/inflight_table.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace preheat::server {
+namespace {
+
+Outcome Done(const std::string& key) {
+  Outcome outcome;
+  outcome.key = key;
+  outcome.result = v1::COMPILED;
+  return outcome;
+}
+bool Never() { return false; }
+
+TEST(InflightTable, OneOfManyDoesTheWork) {
+  InflightTable table;
+  std::atomic<int> leaders = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 16; ++i) {
+    threads.emplace_back([&] {
+      auto [flight, leads] = table.Join("alias");
+      if (leads) {
+        ++leaders;
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the others join meanwhile
+        table.Finish(flight, Done("key"));
+      }
+      auto outcome = flight->Wait([](const v1::Progress&) {}, Never);
+      EXPECT_TRUE(outcome.ok() && outcome->key == "key");
+      table.Leave(flight);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(leaders, 1);
+  EXPECT_EQ(table.size(), 0u);
+  EXPECT_TRUE(table.Join("alias").leads);  // the next one starts anew
+}
+
+TEST(InflightTable, JoinsByKeyToo) {
+  InflightTable table;
+  auto a = table.Join("a").flight, b = table.Join("b").flight;
+  EXPECT_EQ(table.ClaimKey("key", a), a);
+  EXPECT_EQ(table.ClaimKey("key", a), a);  // asked again after its worker was lost
+  ASSERT_EQ(table.ClaimKey("key", b), a);
+  std::string followed;
+  a->Follow([](const v1::Progress&) {}, [&](const absl::StatusOr<Outcome>& outcome) { followed = outcome->key; });
+  table.Leave(a);  // its own request goes away; b still waits
+  EXPECT_EQ(table.size(), 2u);
+  table.Finish(a, Done("key"));
+  EXPECT_EQ(followed, "key");
+  EXPECT_EQ(table.ClaimKey("key", b), b);
+}
+
+TEST(InflightTable, TheLastToLeaveAbandonsTheWork) {
+  InflightTable table;
+  auto flight = table.Join("alias").flight;
+  EXPECT_FALSE(table.Join("alias").leads);
+  int abandoned = 0;
+  table.OnAbandoned(flight, [&] { ++abandoned; });
+  table.ClaimKey("key", flight);
+  table.Leave(flight);
+  EXPECT_EQ(abandoned, 0);
+  table.Leave(flight);
+  EXPECT_EQ(abandoned, 1);
+  auto next = table.Join("alias");
+  EXPECT_TRUE(next.leads);
+  EXPECT_EQ(table.ClaimKey("key", next.flight), next.flight);
+  // A late end of the abandoned work must not end its successor.
+  table.Finish(flight, Done("key"));
+  EXPECT_EQ(table.size(), 1u);
+  table.OnAbandoned(flight, [&] { ++abandoned; });
+  EXPECT_EQ(abandoned, 2);  // too late to be kept: called at once
+}
+
+TEST(InflightTable, AFinishedFlightIsNotAbandoned) {
+  InflightTable table;
+  auto flight = table.Join("alias").flight;
+  bool abandoned = false;
+  table.OnAbandoned(flight, [&] { abandoned = true; });
+  table.Finish(flight, Done("key"));
+  table.Leave(flight);
+  EXPECT_FALSE(abandoned);
+}
+
+TEST(Flight, TellsProgressAndEndsForTheCancelled) {
+  Flight flight("alias");
+  v1::Progress progress;
+  progress.set_stage("passes");
+  flight.Tell(progress);
+  std::string stage;
+  auto outcome = flight.Wait([&](const v1::Progress& p) { stage = p.stage(); }, [&] { return !stage.empty(); });
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(stage, "passes");
+  flight.Finish(absl::InternalError("first"));
+  flight.Finish(Done("second"));
+  EXPECT_EQ(flight.Wait([](const v1::Progress&) {}, Never).status().message(), "first");
+}
+
+TEST(Flight, StressOfJoinLeaveAndFinish) {
+  InflightTable table;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 300; ++i) {
+        auto [flight, leads] = table.Join("alias" + std::to_string(i % 3));
+        if (leads) {
+          std::shared_ptr<Flight> maker = table.ClaimKey("key", flight);
+          if (maker != flight) {
+            maker->Follow([](const v1::Progress&) {},
+                          [&table, flight = flight, maker](const absl::StatusOr<Outcome>& outcome) {
+                            table.Finish(flight, outcome);
+                            table.Leave(maker);
+                          });
+            table.Finish(maker, Done("key"));  // anybody may
+          } else {
+            flight->Tell(v1::Progress());
+            table.Finish(flight, Done("key"));
+          }
+        }
+        int asked = 0;
+        auto outcome = flight->Wait([](const v1::Progress&) {}, [&] { return t == 0 && ++asked > 0; });
+        EXPECT_TRUE(outcome.ok() || absl::IsCancelled(outcome.status()));
+        table.Leave(flight);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(table.size(), 0u);
+}
+
+}  // namespace
+}  // namespace preheat::server

@@ -1,0 +1,51 @@
+#include <pthread.h>
+#include <signal.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "compiler/support/error.h"
+#include "server/config.h"
+#include "server/daemon.h"
+
+namespace {
+
+int Fail(const absl::Status& status, int exit_code) {
+  preheat::Error error = preheat::GetError(status);
+  std::string where = error.where.empty() ? "" : error.where + ": ";
+  std::fprintf(stderr, "preheatd: %s%s\n", where.c_str(), error.message.c_str());
+  if (!error.fix.empty()) std::fprintf(stderr, "  %s\n", error.fix.c_str());
+  return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  absl::StatusOr<preheat::server::Config> config = preheat::server::ReadConfig(argc, argv);
+  if (absl::IsCancelled(config.status())) {
+    std::fputs(std::string(config.status().message()).c_str(), stdout);
+    return 0;
+  }
+  if (!config.ok()) return Fail(config.status(), 2);
+  spdlog::set_default_logger(spdlog::stderr_color_mt("preheatd"));
+  spdlog::set_level(spdlog::level::from_str(config->log_level));
+
+  // Blocked in every thread that comes later; this one waits for them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  absl::StatusOr<std::unique_ptr<preheat::server::Daemon>> daemon = preheat::server::Daemon::Start(*config);
+  if (!daemon.ok()) return Fail(daemon.status(), 1);
+  spdlog::info("gRPC on port {}, HTTP on port {}, data in {}", (*daemon)->port(), (*daemon)->http_port(), config->data_dir);
+  int signal_number = 0;
+  sigwait(&signals, &signal_number);
+  (*daemon)->Drain();
+  return 0;
+}

@@ -1,0 +1,133 @@
+#ifndef PREHEAT_SERVER_POOL_H_
+#define PREHEAT_SERVER_POOL_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/preheat/v1/pool.pb.h"
+
+namespace preheat::server {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// The way to one worker. Neither call blocks or calls back into the pool.
+class WorkerLink {
+ public:
+  virtual ~WorkerLink() = default;
+  virtual void Send(v1::ServerMessage message) = 0;
+  // Ends the worker: a local one is killed, a remote one loses its stream. Its Disconnect follows.
+  virtual void Kill() = 0;
+};
+
+// Work for one worker. Callbacks come from the pool's threads, one at a time for one task, never with a lock held.
+struct PoolTask {
+  enum class Priority { kRequest, kBackground };  // background waits while there is any request
+
+  v1::Task message;    // id and deadline are filled in by the pool
+  std::string target;  // what the worker must be able to compile for
+  Priority priority = Priority::kRequest;
+  std::function<bool(const v1::KeyKnown&)> on_key;  // whether to go on; asked again if the worker is lost and another tries
+  std::function<void(const v1::Progress&)> on_progress;
+  std::function<void(absl::StatusOr<v1::TaskDone>)> on_end;  // exactly once
+};
+
+struct PoolOptions {
+  size_t max_queue = 1000;
+  std::chrono::milliseconds task_deadline = std::chrono::minutes(30);
+  std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(30);
+  std::chrono::milliseconds worker_timeout = std::chrono::minutes(5);  // how long a task waits while there is no worker at all
+  int64_t max_resident_bytes = 0;                                      // of a worker; 0: no limit
+};
+
+// Workers and the tasks for them: a queue, who does what, and what happens when one of them is lost. No RPC in here
+// (pool_service) and no processes (worker_processes). Safe from several threads at once.
+//
+// A task whose worker is lost goes to another; one that has lost two is refused with "task_killed_workers".
+class Pool {
+ public:
+  explicit Pool(PoolOptions options);
+  ~Pool();
+
+  // Queues the task and returns its id. RESOURCE_EXHAUSTED "queue_full", UNAVAILABLE "draining",
+  // FAILED_PRECONDITION "no_worker_for_target" when none of the workers that are there can do it; then nothing is called.
+  absl::StatusOr<std::string> Submit(PoolTask task);
+  // Nobody wants it any more. A queued task ends now, a running one when its worker has noticed. Unknown ids are ignored.
+  void Cancel(const std::string& id);
+
+  // A worker came: returns the number by which it is known below. FAILED_PRECONDITION "toolchain_mismatch" when it
+  // would compile otherwise than the first one, INVALID_ARGUMENT "bad_registration".
+  absl::StatusOr<int> Connect(const v1::Registration& registration, std::shared_ptr<WorkerLink> link);
+  void Receive(int worker, v1::WorkerMessage message);
+  void Disconnect(int worker);
+
+  // Looks after deadlines, heartbeats and memory; call about once a second.
+  void Tick(SteadyTime now = std::chrono::steady_clock::now());
+
+  // No new tasks; queued background tasks end. Then WaitIdle says whether all the others ended in time.
+  void Drain();
+  bool WaitIdle(std::chrono::milliseconds timeout);
+  // Tells workers to go and ends every task that is left with UNAVAILABLE.
+  void Shutdown();
+
+  struct Counts {
+    size_t queued = 0, idle = 0, busy = 0, lost = 0;
+    int64_t crashes = 0;
+  };
+  Counts Count();
+  std::vector<v1::WorkerInfo> Workers();
+  // How long tasks waited in the queue since the last call.
+  std::vector<double> TakeQueueSeconds();
+
+  // The first worker's; nothing before that. A new server may be told what the last one knew.
+  std::optional<v1::Toolchain> toolchain();
+  void set_toolchain(v1::Toolchain toolchain);
+  // What the first worker runs on: the target of a client that does not say. Empty when there is none.
+  std::string default_target();
+
+ private:
+  struct Task;
+  struct Worker;
+  using TaskPtr = std::shared_ptr<Task>;
+  using Actions = std::vector<std::function<void()>>;  // to be called once the lock is free
+
+  // All of these REQUIRE mutex_ held.
+  void Dispatch();
+  void Requeue(const TaskPtr& task, const std::string& reason, Actions& actions);
+  void End(const TaskPtr& task, absl::StatusOr<v1::TaskDone> result, Actions& actions);
+  void Kill(Worker& worker, std::string reason);
+  TaskPtr Release(Worker& worker, const std::string& task_id);
+  void HandleDone(Worker& worker, v1::WorkerMessage message, Actions& actions);
+  void HandleRunning(Worker& worker, const v1::WorkerMessage& message, Actions& actions);
+  void ExpireQueue(SteadyTime now, Actions& actions);
+  bool AnyWorkerFor(const std::string& target) const;
+  static void Run(Actions& actions);
+
+  const PoolOptions options_;
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  // All guarded by mutex_.
+  std::deque<TaskPtr> queue_;  // requests before background, each in order of arrival
+  std::map<int, Worker> workers_;
+  std::map<std::string, v1::WorkerInfo> known_;  // by worker id, those of the past too
+  std::vector<double> queue_seconds_;
+  std::optional<v1::Toolchain> toolchain_;
+  std::string default_target_;
+  int next_worker_ = 1;
+  int64_t next_task_ = 1;
+  int64_t crashes_ = 0;
+  bool draining_ = false;
+};
+
+}  // namespace preheat::server
+
+#endif  // PREHEAT_SERVER_POOL_H_

@@ -1,0 +1,44 @@
+#ifndef PREHEAT_SERVER_POOL_SERVICE_H_
+#define PREHEAT_SERVER_POOL_SERVICE_H_
+
+#include <functional>
+#include <string>
+
+#include "cache/kernel_index.h"
+#include "proto/preheat/v1/pool.grpc.pb.h"
+#include "server/pool.h"
+
+namespace preheat::server {
+
+// The RPC edge of the pool. Workers hand in code that clients will run, so they must know the pool's token (metadata
+// "x-preheat-pool-token"), which preheatd gives to the ones it starts; without it only ListWorkers answers.
+class PoolService final : public v1::Pool::Service {
+ public:
+  // `kill` ends a local worker process by the worker's id. All references must outlive the service.
+  PoolService(Pool& pool, cache::KernelIndex& kernels, std::string token, std::function<void(const std::string&)> kill)
+      : pool_(pool), kernels_(kernels), token_(std::move(token)), kill_(std::move(kill)) {}
+
+  grpc::Status Work(grpc::ServerContext* context,
+                    grpc::ServerReaderWriter<v1::ServerMessage, v1::WorkerMessage>* stream) override;
+  grpc::Status LookupKernels(grpc::ServerContext* context, const v1::LookupKernelsRequest* request,
+                             v1::LookupKernelsReply* reply) override;
+  grpc::Status PublishKernels(grpc::ServerContext* context, const v1::PublishKernelsRequest* request,
+                              v1::PublishKernelsReply* reply) override;
+  // Tuning records come with tuning: none is known yet.
+  grpc::Status LookupTuning(grpc::ServerContext* context, const v1::LookupTuningRequest* request,
+                            v1::LookupTuningReply* reply) override;
+  grpc::Status ListWorkers(grpc::ServerContext* context, const v1::ListWorkersRequest* request,
+                           v1::ListWorkersReply* reply) override;
+
+ private:
+  grpc::Status CheckToken(const grpc::ServerContext& context) const;
+
+  Pool& pool_;
+  cache::KernelIndex& kernels_;
+  const std::string token_;
+  const std::function<void(const std::string&)> kill_;
+};
+
+}  // namespace preheat::server
+
+#endif  // PREHEAT_SERVER_POOL_SERVICE_H_

@@ -1,0 +1,35 @@
+#ifndef PREHEAT_SERVER_SERVICES_H_
+#define PREHEAT_SERVER_SERVICES_H_
+
+#include <functional>
+
+#include "cache/artifact_index.h"
+#include "server/admission.h"
+#include "server/inflight_table.h"
+#include "server/metrics.h"
+#include "server/negative_cache.h"
+#include "server/pool.h"
+
+namespace preheat::server {
+
+// What a request needs of the server. Everything in it is safe from several threads at once and outlives every
+// request and task.
+struct Services {
+  cache::ArtifactIndex& index;
+  InflightTable& inflight;
+  Pool& pool;
+  NegativeCache& negative;
+  Admission& admission;
+  Metrics& metrics;
+  bool verify = true;  // new artifacts, after the reply
+};
+
+// Who asks: told how far it is, and asked whether it still waits.
+struct Caller {
+  std::function<void(const v1::Progress&)> progress;
+  std::function<bool()> cancelled;
+};
+
+}  // namespace preheat::server
+
+#endif  // PREHEAT_SERVER_SERVICES_H_

@@ -1,0 +1,88 @@
+#include "server/worker_processes.h"
+
+#include <signal.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace preheat::server {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPause{200};
+constexpr std::chrono::milliseconds kLongestPause{30000};
+constexpr std::chrono::seconds kLivedWell{60};
+
+std::string WorkerId(int index) { return absl::StrCat("cpu-", index); }
+
+}  // namespace
+
+void WorkerProcesses::Start() {
+  for (int i = 0; i < options_.count; ++i) keepers_.emplace_back([this, i] { Keep(i); });
+}
+
+std::shared_ptr<Subprocess> WorkerProcesses::Spawn(int index) {
+  auto process = Subprocess::Start(
+      {options_.program, "--server", options_.server, "--id", WorkerId(index), "--device", absl::StrCat("cpu:", index)},
+      {.log_file = absl::StrCat(options_.log_folder, "/worker-", index, ".log"),
+       .environment = {{"PREHEAT_POOL_TOKEN", options_.pool_token}}});
+  if (!process.ok()) {
+    spdlog::error("worker {}: {}", WorkerId(index), std::string(process.status().message()));
+    return nullptr;
+  }
+  std::lock_guard lock(mutex_);
+  std::shared_ptr<Subprocess> shared = *std::move(process);
+  processes_[WorkerId(index)] = shared;
+  if (stopping_) shared->Kill(SIGKILL);
+  return shared;
+}
+
+// A worker asks to be killed when its parent ends, and the kernel takes the parent to be this thread: it stays as
+// long as the process.
+void WorkerProcesses::Keep(int index) {
+  std::chrono::milliseconds pause = kFirstPause;
+  while (true) {
+    auto started = std::chrono::steady_clock::now();
+    if (std::shared_ptr<Subprocess> process = Spawn(index)) {
+      ProcessEnd end = process->Wait();
+      {
+        std::lock_guard lock(mutex_);
+        processes_.erase(WorkerId(index));
+        changed_.notify_all();
+        if (stopping_) return;
+      }
+      spdlog::warn("worker {} (pid {}) ended: {}", WorkerId(index), process->pid(), end.ToString());
+    }
+    if (std::chrono::steady_clock::now() - started > kLivedWell) pause = kFirstPause;
+    if (!Sleep(pause)) return;
+    pause = std::min(2 * pause, kLongestPause);
+  }
+}
+
+bool WorkerProcesses::Sleep(std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, time, [&] { return stopping_; });
+}
+
+void WorkerProcesses::Kill(const std::string& worker_id) {
+  std::lock_guard lock(mutex_);
+  auto found = processes_.find(worker_id);
+  if (found != processes_.end()) found->second->Kill(SIGKILL);
+}
+
+void WorkerProcesses::Stop(std::chrono::milliseconds patience) {
+  {
+    std::unique_lock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+    changed_.wait_for(lock, patience, [&] { return processes_.empty(); });
+    for (auto& [id, process] : processes_) process->Kill(SIGKILL);
+  }
+  for (std::thread& keeper : keepers_) keeper.join();
+  keepers_.clear();
+}
+
+}  // namespace preheat::server
