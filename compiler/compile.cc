@@ -15,6 +15,7 @@
 #include "compiler/compile_kernels.h"
 #include "compiler/ir/print.h"
 #include "compiler/ir/verify.h"
+#include "compiler/passes/eliminate_dead_code.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/report.h"
 #include "compiler/schedule/fuse.h"
@@ -127,7 +128,8 @@ absl::StatusOr<Artifact> Compile(const Canonical& canonical, const CompileOption
   passes::PipelineOptions pipeline;
   pipeline.disabled = options.disabled_passes;
   pipeline.cancelled = options.cancelled;
-  ASSIGN_OR_RETURN(ir::Graph graph, passes::RunPipeline(canonical.graph, pipeline));
+  ASSIGN_OR_RETURN(ir::Graph live, passes::EliminateDeadCode(canonical.graph));  // a graph of our own to rewrite
+  ASSIGN_OR_RETURN(ir::Graph graph, passes::RunPipeline(std::move(live), pipeline));
   artifact.passes_seconds = watch.Lap();
 
   Tell(options, "codegen", 0);

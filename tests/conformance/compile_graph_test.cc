@@ -1,0 +1,169 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/evaluate.h"
+#include "compiler/ir/parse.h"
+#include "compiler/ir/print.h"
+#include "kernels/runtime/preheat_runtime.h"
+#include "tests/conformance/graph_runner.h"
+#include "tests/conformance/random_graph.h"
+
+namespace preheat {
+namespace {
+
+using testing::GraphRunner;
+
+// Compiles, runs and compares with the evaluator; gives the artifact's report.
+Report Check(ir::Graph graph, const ir::SymbolValues& symbols, uint64_t seed) {
+  std::string text = ir::Print(graph);
+  auto runner = GraphRunner::Make(std::move(graph), preheat_host_target());
+  EXPECT_TRUE(runner.ok()) << runner.status() << "\n" << text;
+  if (!runner.ok()) return {};
+  auto inputs = testing::RandomInputs(runner->graph(), symbols, seed);
+  EXPECT_TRUE(inputs.ok()) << inputs.status();
+  if (!inputs.ok()) return {};
+  auto want = ir::Evaluate(runner->graph(), *inputs, symbols);
+  EXPECT_TRUE(want.ok()) << want.status() << "\n" << text;
+  if (!want.ok()) return {};
+  auto got = runner->Run(*inputs, symbols);
+  EXPECT_TRUE(got.ok()) << got.status() << "\n" << text;
+  if (!got.ok()) return {};
+  for (size_t i = 0; i < want->size(); ++i) {
+    EXPECT_EQ(testing::Differ((*got)[i], (*want)[i]), "") << "output " << i << " of\n" << text << "\n" << runner->artifact().source;
+  }
+  return runner->artifact().report;
+}
+
+Report CheckText(const std::string& text, const ir::SymbolValues& symbols = {}) {
+  auto graph = ir::ParseGraph(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return graph.ok() ? Check(*std::move(graph), symbols, 1) : Report{};
+}
+
+TEST(CompileGraph, SoftmaxIsOneKernel) {
+  Report report = CheckText(R"(
+symbol d0 in [1, 512]
+%x = input user f32[d0, 16, 64]
+%s = reduce_max(%x) {dims = [2]}
+%r = reshape(%s) {shape = (d0, 16, 1)}
+%b = broadcast(%r) {shape = (d0, 16, 64)}
+%d = sub(%x, %b)
+%e = exp(%d)
+%t = reduce_sum(%e) {dims = [2]}
+%tr = reshape(%t) {shape = (d0, 16, 1)}
+%tb = broadcast(%tr) {shape = (d0, 16, 64)}
+%y = div(%e, %tb)
+output %y strides [1024, 64, 1])", {{"d0", 5}});
+  EXPECT_EQ(report.kernels_after, 1);
+}
+
+TEST(CompileGraph, RotaryEmbeddingAndColumnSum) {
+  Report report = CheckText(R"(
+%x = input user f32[8, 128, 64]
+%c = input user f32[128, 64]
+%x1 = slice(%x) {sizes = (8, 128, 32), starts = (0, 0, 0), steps = [1, 1, 1]}
+%x2 = slice(%x) {sizes = (8, 128, 32), starts = (0, 0, 32), steps = [1, 1, 1]}
+%n = neg(%x2)
+%r = concat(%n, %x1) {dim = 2}
+%cr = reshape(%c) {shape = (1, 128, 64)}
+%cb = broadcast(%cr) {shape = (8, 128, 64)}
+%m = mul(%r, %cb)
+%y = add(%m, %x)
+%sq = mul(%x, %x)
+%col = reduce_sum(%sq) {dims = [0, 1]}
+output %y
+output %col)");
+  EXPECT_EQ(report.kernels_after, 2);
+}
+
+TEST(CompileGraph, AttentionHeadsAreViewsOfTheProduct) {
+  CheckText(R"(
+%x = input user f32[2, 16, 32]
+%w = input parameter f32[32, 32]
+%xf = reshape(%x) {shape = (32, 32)}
+%wt = permute(%w) {dims = [1, 0]}
+%q = matmul(%xf, %wt)
+%qh = reshape(%q) {shape = (2, 16, 4, 8)}
+%qp = permute(%qh) {dims = [0, 2, 1, 3]}
+%kp = permute(%qh) {dims = [0, 2, 3, 1]}
+%qb = reshape(%qp) {shape = (8, 16, 8)}
+%kb = reshape(%kp) {shape = (8, 8, 16)}
+%s = matmul(%qb, %kb)
+%o = matmul(%s, %qb)
+%oh = reshape(%o) {shape = (2, 4, 16, 8)}
+%op = permute(%oh) {dims = [0, 2, 1, 3]}
+%y = reshape(%op) {shape = (2, 16, 32)}
+output %y)");
+}
+
+TEST(CompileGraph, PassedThroughRepeatedAndMutated) {
+  CheckText(R"(
+%x = input buffer f32[4, 8]
+%y = input user f32[4, 8]
+%z = add(%x, %y)
+output %z strides [8, 1] mutates 0
+output %z
+output %z
+output %x
+output %y strides [1, 4])");
+}
+
+TEST(CompileGraph, ScansScattersAndSorts) {
+  CheckText(R"(
+%x = input user f32[3, 17]
+%i = input user i64[3, 5]
+%u = input user f32[3, 5]
+%cs = scan_sum(%x) {dim = 1}
+%cm = scan_max(%x) {dim = 0}
+%sc = scatter(%x, %i, %u) {dim = 1, reduce = "add"}
+%so = sort(%x) {descending = 1, dim = 1}
+%r = input user i64[4]
+%s = input user f32[3, 4]
+%p = put_rows(%x, %r, %s) {dim = 1, reduce = "add"}
+output %cs
+output %cm
+output %sc
+output %so
+output %so.1
+output %p)");
+}
+
+TEST(CompileGraph, IndexOutOfRangeIsReported) {
+  auto graph = ir::ParseGraph(R"(
+%x = input user f32[4, 8]
+%i = input user i64[3]
+%t = take(%x, %i) {dim = 0}
+output %t)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  auto runner = GraphRunner::Make(*std::move(graph), preheat_host_target());
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  ir::HostTensor x = testing::RandomTensor(ir::DType::kF32, {4, 8}, 1);
+  for (int64_t bad : {int64_t{4}, int64_t{-5}, int64_t{1} << 40}) {
+    ir::HostTensor i = ir::HostTensor::Zeros(ir::DType::kI64, {3});
+    i.SetInt(1, bad);
+    auto got = runner->Run({x, i}, {});
+    EXPECT_THAT(std::string(got.status().message()), ::testing::HasSubstr("OUT_OF_RANGE")) << bad;
+  }
+}
+
+// PREHEAT_FUZZ_SEEDS sets how many programs are tried.
+TEST(CompileGraph, RandomProgramsAgreeWithTheEvaluator) {
+  const char* asked = std::getenv("PREHEAT_FUZZ_SEEDS");
+  int count = asked ? std::atoi(asked) : 60;
+  const char* first = std::getenv("PREHEAT_FUZZ_FIRST");
+  int start = first ? std::atoi(first) : 0;
+  for (int seed = start; seed < start + count && !HasFailure(); ++seed) {
+    bool symbolic = seed % 3 == 0;
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ir::SymbolValues symbols;
+    if (symbolic) symbols["d0"] = 1 + seed % 20;
+    Check(testing::RandomGraph(seed, 4 + seed % 24, symbolic), symbols, seed);
+  }
+}
+
+}  // namespace
+}  // namespace preheat

@@ -1,0 +1,162 @@
+#include "tests/conformance/graph_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/evaluate.h"
+#include "compiler/support/status_macros.h"
+#include "kernels/runtime/preheat_runtime.h"
+
+namespace preheat::testing {
+
+using ir::HostTensor;
+
+namespace {
+
+absl::Status Take(preheat_status* status) {
+  if (status == nullptr) return absl::OkStatus();
+  absl::Status result = absl::InternalError(absl::StrCat(preheat_status_code(status), " ", preheat_status_kind(status), ": ",
+                                                         preheat_status_message(status), " ", preheat_status_where(status)));
+  preheat_status_free(status);
+  return result;
+}
+
+// Memory of a tensor that may have holes.
+struct Memory {
+  std::vector<int64_t> sizes, strides;
+  std::vector<char> bytes;  // with room to align
+  char* data = nullptr;
+  ir::DType dtype = ir::DType::kF32;
+
+  Memory(ir::DType type, std::vector<int64_t> shape, std::vector<int64_t> steps) : sizes(std::move(shape)), strides(std::move(steps)), dtype(type) {
+    int64_t extent = 1;
+    for (size_t d = 0; d < sizes.size(); ++d) extent += std::max<int64_t>(0, sizes[d] - 1) * strides[d];
+    bytes.assign(extent * ir::DTypeSize(dtype) + 128, '\x7b');
+    data = bytes.data() + (64 - reinterpret_cast<uintptr_t>(bytes.data()) % 64);
+  }
+  char* At(absl::Span<const int64_t> index) {
+    int64_t at = 0;
+    for (size_t d = 0; d < index.size(); ++d) at += index[d] * strides[d];
+    return data + at * ir::DTypeSize(dtype);
+  }
+  preheat_tensor View() {
+    return {data, static_cast<int32_t>(dtype), static_cast<int32_t>(sizes.size()), sizes.data(), strides.data(), PREHEAT_CPU, 0};
+  }
+};
+
+void Fill(Memory& memory, const HostTensor& tensor) {
+  int64_t size = ir::DTypeSize(tensor.dtype);
+  ir::ForEachPosition(tensor.shape, [&](int64_t i, absl::Span<const int64_t> at) { std::memcpy(memory.At(at), &tensor.data[i * size], size); });
+}
+
+HostTensor Gather(Memory& memory) {
+  HostTensor tensor = HostTensor::Zeros(memory.dtype, memory.sizes);
+  int64_t size = ir::DTypeSize(memory.dtype);
+  ir::ForEachPosition(tensor.shape, [&](int64_t i, absl::Span<const int64_t> at) { std::memcpy(&tensor.data[i * size], memory.At(at), size); });
+  return tensor;
+}
+
+absl::StatusOr<std::vector<int64_t>> Concrete(const std::vector<ir::Expr>& exprs, const ir::SymbolValues& symbols) {
+  std::vector<int64_t> values;
+  for (const ir::Expr& e : exprs) {
+    ASSIGN_OR_RETURN(int64_t value, ir::ConcreteValue(e, symbols));
+    values.push_back(value);
+  }
+  return values;
+}
+
+}  // namespace
+
+absl::StatusOr<GraphRunner> GraphRunner::Make(ir::Graph graph, const std::string& target) {
+  GraphRunner runner;
+  runner.canonical_.graph = std::move(graph);
+  CompileOptions options;
+  options.target = target;
+  ASSIGN_OR_RETURN(runner.artifact_, Compile(runner.canonical_, options));
+  return runner;
+}
+
+absl::StatusOr<std::vector<HostTensor>> GraphRunner::Run(const std::vector<HostTensor>& inputs, const ir::SymbolValues& symbols) const {
+  std::vector<preheat_blob> blobs;
+  for (const auto& [digest, bytes] : artifact_.code) blobs.push_back({digest.c_str(), bytes.data(), bytes.size()});
+  preheat_load_options load{};
+  preheat_executable* executable = nullptr;
+  RETURN_IF_ERROR(Take(preheat_executable_load(artifact_.plan.data(), artifact_.plan.size(), blobs.data(), blobs.size(), &load, &executable)));
+  std::unique_ptr<preheat_executable, decltype(&preheat_executable_release)> own(executable, preheat_executable_release);
+  preheat_bind_options bind{};
+  preheat_session* session = nullptr;
+  RETURN_IF_ERROR(Take(preheat_bind(executable, &bind, &session)));
+  std::unique_ptr<preheat_session, decltype(&preheat_session_release)> own_session(session, preheat_session_release);
+
+  std::vector<std::unique_ptr<Memory>> in, out;
+  std::vector<preheat_tensor> in_views, out_views;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    ASSIGN_OR_RETURN(std::vector<int64_t> strides, Concrete(graph().inputs()[i].strides, symbols));
+    in.push_back(std::make_unique<Memory>(inputs[i].dtype, inputs[i].shape, strides));
+    Fill(*in.back(), inputs[i]);
+    in_views.push_back(in.back()->View());
+  }
+  for (const ir::GraphOutput& output : graph().outputs()) {
+    ASSIGN_OR_RETURN(std::vector<int64_t> shape, ir::ConcreteShape(output.value.shape(), symbols));
+    ASSIGN_OR_RETURN(std::vector<int64_t> strides, Concrete(output.strides, symbols));
+    out.push_back(std::make_unique<Memory>(output.value.dtype(), shape, strides));
+    if (output.mutates < 0) out_views.push_back(out.back()->View());
+  }
+  RETURN_IF_ERROR(Take(preheat_session_run(session, in_views.data(), in_views.size(), out_views.data(), out_views.size(), nullptr)));
+  std::vector<HostTensor> results;
+  for (size_t i = 0; i < out.size(); ++i) {
+    int mutates = graph().outputs()[i].mutates;
+    results.push_back(Gather(mutates < 0 ? *out[i] : *in[mutates]));
+  }
+  return results;
+}
+
+HostTensor RandomTensor(ir::DType dtype, const std::vector<int64_t>& shape, uint64_t seed, int64_t bound) {
+  std::mt19937_64 random(seed);
+  HostTensor tensor = HostTensor::Zeros(dtype, shape);
+  for (int64_t i = 0; i < tensor.elements(); ++i) {
+    if (ir::IsFloat(dtype)) {
+      tensor.SetFloat(i, std::uniform_real_distribution<double>(-2, 2)(random));
+    } else {
+      tensor.SetInt(i, static_cast<int64_t>(random() % static_cast<uint64_t>(bound)));
+    }
+  }
+  return tensor;
+}
+
+absl::StatusOr<std::vector<HostTensor>> RandomInputs(const ir::Graph& graph, const ir::SymbolValues& symbols, uint64_t seed) {
+  std::vector<HostTensor> inputs;
+  for (const ir::GraphInput& input : graph.inputs()) {
+    ASSIGN_OR_RETURN(std::vector<int64_t> shape, ir::ConcreteShape(input.type.shape, symbols));
+    inputs.push_back(RandomTensor(input.type.dtype, shape, seed + 977 * inputs.size()));
+    if (input.is_size) inputs.back().SetInt(0, symbols.at(input.symbol));
+  }
+  return inputs;
+}
+
+std::string Differ(const HostTensor& got, const HostTensor& want) {
+  if (got.dtype != want.dtype || got.shape != want.shape) return "types differ";
+  bool floating = ir::IsFloat(want.dtype);
+  double relative = want.dtype == ir::DType::kF64 ? 1e-12 : want.dtype == ir::DType::kF32 ? 2e-5 : want.dtype == ir::DType::kF16 ? 4e-3 : 3e-2;
+  double largest = 0;
+  for (int64_t i = 0; floating && i < want.elements(); ++i) {
+    if (std::isfinite(want.Float(i))) largest = std::max(largest, std::abs(want.Float(i)));
+  }
+  for (int64_t i = 0; i < want.elements(); ++i) {
+    if (!floating) {
+      if (got.Int(i) != want.Int(i)) return absl::StrCat("element ", i, ": ", got.Int(i), ", expected ", want.Int(i));
+      continue;
+    }
+    double a = got.Float(i), b = want.Float(i);
+    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    if (!(std::abs(a - b) <= relative * (std::abs(b) + 0.1 * largest) + 1e-30)) return absl::StrCat("element ", i, ": ", a, ", expected ", b);
+  }
+  return "";
+}
+
+}  // namespace preheat::testing
