@@ -25,6 +25,7 @@ double SpecialOr(std::mt19937& rng, double value) {
 bool Close(double got, double expected, double tolerance) {
   if (std::isnan(expected) || std::isnan(got)) return std::isnan(expected) && std::isnan(got);
   if (std::isinf(expected) || std::isinf(got)) return got == expected;
+  if (tolerance == 0 && std::signbit(got) != std::signbit(expected)) return false;
   return std::fabs(got - expected) <= tolerance * (1 + std::fabs(expected));
 }
 

@@ -20,7 +20,7 @@ std::vector<HostTensor> RandomInputs(const Graph& graph, const SymbolValues& sym
                                      bool special = false);
 
 // "" when they agree: integers and bytes exactly, floats within `tolerance` times (1 + |expected|) and with
-// equal NaN and infinities; otherwise what differs first.
+// equal NaN and infinities (a tolerance of 0: signs of zero too); otherwise what differs first.
 std::string Difference(const HostTensor& got, const HostTensor& expected, double tolerance);
 
 }  // namespace preheat::ir

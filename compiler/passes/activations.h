@@ -12,9 +12,9 @@ namespace preheat::passes {
 
 // An activation function spelled in core operators, found around its argument.
 struct Activation {
-  std::string name;                     // as Op::kFused writes it: "gelu"
+  std::string name;  // as Op::kFused writes it: "gelu"
   ir::Value result;
-  std::vector<const ir::Node*> nodes;   // all that compute it from its argument
+  std::vector<const ir::Node*> nodes;  // all that compute it from its argument
 };
 
 // The activation that is all that becomes of `x`: nothing outside it uses x or what is between.

@@ -39,7 +39,7 @@ Value ChannelVector(Value v) {
 
 struct Scaled {
   const Node* conv;
-  Value bias;   // null without; [1, channels, 1...], as `scale`
+  Value bias;  // null without; [1, channels, 1...], as `scale`
   Value scale;
 };
 

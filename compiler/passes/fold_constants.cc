@@ -24,9 +24,7 @@ constexpr int64_t kMaxFoldedOperand = 1 << 16;  // elements
 bool IsLeaf(Op op) { return op == Op::kConstant || op == Op::kFill || op == Op::kIota; }
 
 // Views that repeat or surround elements: as data they would only be larger.
-bool Grows(Op op) {
-  return op == Op::kBroadcast || op == Op::kWindow || op == Op::kPad || op == Op::kConcat;
-}
+bool Grows(Op op) { return op == Op::kBroadcast || op == Op::kWindow || op == Op::kPad || op == Op::kConcat; }
 
 bool SmallEnough(const ir::TensorType& type, int64_t max_elements) {
   std::optional<int64_t> elements = type.NumElements().constant();

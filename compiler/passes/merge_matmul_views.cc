@@ -46,7 +46,9 @@ Value DropOnes(Builder& b, Value x, Value y) {
     return shape;
   };
   if (keep(x).size() == x.shape().size()) return {};
-  return b.MatMul(b.Reshape(x, keep(x)), b.Reshape(y, keep(y)));
+  Value left = b.Reshape(x, keep(x));  // one after the other: the order of a call's arguments is the compiler's
+  Value right = b.Reshape(y, keep(y));
+  return b.MatMul(left, right);
 }
 
 }  // namespace

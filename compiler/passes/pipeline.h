@@ -39,10 +39,10 @@ inline constexpr bool kVerifyByDefault = true;
 #endif
 
 struct PipelineOptions {
-  std::set<std::string> disabled;                    // names of passes to leave out
-  std::function<void(const PassEvent&)> on_pass;     // after each pass that ran; called on this thread
-  bool verify = kVerifyByDefault;                    // the graph before, and after each pass
-  const std::atomic<bool>* cancelled = nullptr;      // looked at before each pass
+  std::set<std::string> disabled{};                 // names of passes to leave out
+  std::function<void(const PassEvent&)> on_pass{};  // after each pass that ran; called on this thread
+  bool verify = kVerifyByDefault;                   // the graph before, and after each pass
+  const std::atomic<bool>* cancelled = nullptr;     // looked at before each pass
 };
 
 // Runs all passes. INVALID_ARGUMENT "unknown_pass" for a disabled name that no pass has; CANCELLED; INTERNAL,

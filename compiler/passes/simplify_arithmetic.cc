@@ -68,8 +68,7 @@ RuleSet ArithmeticRules() {
       {Op::kMul,
        {
            {"x * 1 = x", EitherWay(Op::kMul, x, FillOf(1)), x},
-           {"x * 0 = 0", EitherWay(Op::kMul, x, FillOf(0)), ToFill(0),
-            [](const Match& m) { return !Float(m); }},
+           {"x * 0 = 0", EitherWay(Op::kMul, x, FillOf(0)), ToFill(0), [](const Match& m) { return !Float(m); }},
            {"x * -1 = -x", EitherWay(Op::kMul, x, FillOf(-1)), To(Op::kNeg, x),
             [](const Match& m) { return !Bool(m); }},
            {"-x * -y = x * y", Is(Op::kMul, {kNegX, kNegY}), To(Op::kMul, x, y)},

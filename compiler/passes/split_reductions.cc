@@ -56,8 +56,8 @@ std::optional<Split> ChooseSplit(const ir::Node& node) {
     int64_t size = (*sizes)[d];
     if (size >= kMinParts && size <= kMaxParts && inputs / size >= kMinRow) return Split{d, size};
   }
-  int64_t longest = *std::max_element(dims.begin(), dims.end(),
-                                      [&](int64_t a, int64_t b) { return (*sizes)[a] < (*sizes)[b]; });
+  int64_t longest =
+      *std::max_element(dims.begin(), dims.end(), [&](int64_t a, int64_t b) { return (*sizes)[a] < (*sizes)[b]; });
   std::optional<int64_t> parts = Divisor((*sizes)[longest]);
   if (!parts) return std::nullopt;
   return Split{longest, *parts};

@@ -14,9 +14,7 @@ class Users {
   explicit Users(const ir::Graph& graph);
 
   // The nodes with this operand, in order, each once.
-  const std::vector<const ir::Node*>& Of(ir::Value value) const {
-    return nodes_[value.node->id()][value.index];
-  }
+  const std::vector<const ir::Node*>& Of(ir::Value value) const { return nodes_[value.node->id()][value.index]; }
   bool IsOutput(ir::Value value) const { return outputs_.count(value) != 0; }
   // The one node that uses it (perhaps twice); null when there are several, none, or it is an output too.
   const ir::Node* Only(ir::Value value) const {

@@ -1,0 +1,116 @@
+#include "compiler/passes/pipeline.h"
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "compiler/passes/testing.h"
+#include "compiler/support/error.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace preheat::passes {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Two layers as an importer writes them: shapes widened one step at a time, scalars as 0-d constants.
+constexpr char kMlp[] = R"(
+symbol b in [1, inf]
+%x = input user f32[b, 8]
+%w1 = input parameter f32[16, 8]
+%b1 = input parameter f32[16]
+%w2 = input parameter f32[4, 16]
+%b2 = input parameter f32[4]
+%t1 = permute(%w1) {dims = [1, 0]}
+%m1 = matmul(%x, %t1)
+%r1 = reshape(%b1) {shape = (1, 16)}
+%e1 = broadcast(%r1) {shape = (b, 16)}
+%a1 = add(%m1, %e1)
+%zero = constant {data = x"00000000"} : f32[]
+%z2 = reshape(%zero) {shape = (1, 1)}
+%zb = broadcast(%z2) {shape = (b, 16)}
+%h = max(%a1, %zb)
+%t2 = permute(%w2) {dims = [1, 0]}
+%m2 = matmul(%h, %t2)
+%r2 = reshape(%b2) {shape = (1, 4)}
+%e2 = broadcast(%r2) {shape = (b, 4)}
+%a2 = add(%m2, %e2)
+%unused = exp(%a2)
+output %a2
+)";
+
+constexpr char kMlpAfter[] = R"(
+symbol b in [1, inf]
+%x = input user f32[b, 8]
+%w1 = input parameter f32[16, 8]
+%b1 = input parameter f32[16]
+%w2 = input parameter f32[4, 16]
+%b2 = input parameter f32[4]
+%t1 = permute(%w1) {dims = [1, 0]}
+%h = fused(%x, %t1, %b1) {base = "matmul", epilogue = {"bias", "relu"}} : f32[b, 16]
+%t2 = permute(%w2) {dims = [1, 0]}
+%y = fused(%h, %t2, %b2) {base = "matmul", epilogue = {"bias"}} : f32[b, 4]
+output %y
+)";
+
+TEST(PipelineTest, AnMlpIsTwoLibraryCalls) {
+  absl::StatusOr<ir::Graph> after = RunPipeline(Parsed(kMlp), {.verify = true});
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(ir::Print(*after), Canonical(kMlpAfter));
+  ExpectSameResults(Parsed(kMlp), *after, 1e-5);
+}
+
+TEST(PipelineTest, TellsEachPassAndWhetherItChangedTheGraph) {
+  std::vector<std::string> names, changed;
+  auto on_pass = [&](const PassEvent& event) {
+    names.emplace_back(event.name);
+    if (event.changed) changed.emplace_back(event.name);
+    EXPECT_GE(event.seconds, 0);
+    EXPECT_GT(event.nodes, 0);
+  };
+  ASSERT_TRUE(RunPipeline(Parsed(kMlp), {.on_pass = on_pass}).ok());
+  ASSERT_EQ(names.size(), Passes().size());
+  for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(names[i], Passes()[i].name);
+  EXPECT_THAT(changed, ::testing::Contains("form_library_epilogues"));
+  EXPECT_THAT(changed, ::testing::Not(::testing::Contains("split_reductions")));
+}
+
+TEST(PipelineTest, DisabledPassesDoNotRun) {
+  absl::StatusOr<ir::Graph> after = RunPipeline(Parsed(kMlp), {.disabled = {"form_library_epilogues"}});
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_THAT(ir::Print(*after), ::testing::Not(HasSubstr("fused")));
+  std::set<std::string> all;
+  for (const Pass& pass : Passes()) all.insert(std::string(pass.name));
+  absl::StatusOr<ir::Graph> same = RunPipeline(Parsed(kMlp), {.disabled = all});
+  ASSERT_TRUE(same.ok());
+  EXPECT_EQ(ir::Print(*same), ir::Print(Parsed(kMlp)));
+}
+
+TEST(PipelineTest, AnUnknownNameIsTheUsersMistake) {
+  absl::StatusOr<ir::Graph> after = RunPipeline(Parsed(kMlp), {.disabled = {"make_fast"}});
+  EXPECT_EQ(after.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(GetError(after.status()).kind, "unknown_pass");
+  EXPECT_THAT(GetError(after.status()).fix, HasSubstr("simplify"));
+}
+
+TEST(PipelineTest, CancelsBetweenPasses) {
+  std::atomic<bool> cancelled = false;
+  int ran = 0;
+  auto on_pass = [&](const PassEvent&) { cancelled = ++ran == 2; };
+  absl::StatusOr<ir::Graph> after = RunPipeline(Parsed(kMlp), {.on_pass = on_pass, .cancelled = &cancelled});
+  EXPECT_EQ(after.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(ran, 2);
+}
+
+TEST(PipelineTest, ABrokenGraphIsNamedBeforeAnyPass) {
+  ir::Graph graph;
+  ir::Value x = graph.AddInput({ir::InputKind::kUser, {ir::DType::kF32, {2, 3}}, {1}});
+  graph.AddOutput({x, {3, 1}});
+  absl::StatusOr<ir::Graph> after = RunPipeline(std::move(graph), {.verify = true});
+  EXPECT_EQ(after.status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(after.status().message()), HasSubstr("stride"));
+}
+
+}  // namespace
+}  // namespace preheat::passes
