@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import logging
+import os
 import threading
 import time
 import warnings
@@ -26,6 +27,9 @@ from preheat.config import Config
 from preheat.errors import PreheatError, Unsupported
 
 logger = logging.getLogger("preheat")
+if os.environ.get("PREHEAT_LOG"):  # "debug", "info", ...: to stderr
+    logging.basicConfig(format="%(message)s")
+    logger.setLevel(os.environ["PREHEAT_LOG"].upper())
 
 _RETRY_SECONDS = 60.0  # how long a server that was not there is not asked again
 _RESULTS = {compile_pb2.HIT: "hit", compile_pb2.COMPILED: "compiled", compile_pb2.COALESCED: "coalesced"}
@@ -38,6 +42,10 @@ class PreheatWarning(UserWarning):
 def backend(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:
     """What torch calls with each graph that Dynamo captured; `options` and `mode` are torch.compile's."""
     config = Config.make(kwargs.get("options"), kwargs.get("mode"))
+    if config.buckets:
+        _warn_once(
+            "buckets", "buckets are not padded to: no graph is proved safe for padding yet. Ranges are compiled."
+        )
     if config.disabled:
         return gm.forward
     boundary = _Boundary(gm, example_inputs)
@@ -90,8 +98,9 @@ class _Boundary:
         placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
         for node, example in zip(placeholders, example_inputs, strict=False):
             source = getattr(node.meta.get("grapharg"), "source", None)
-            self.names.append(str(getattr(source, "name", None) or node.name) if source is not None else node.name)
-            self.kinds.append(_kind(example))
+            name = getattr(source, "name", None)
+            self.names.append(str((name() if callable(name) else name) or node.name))
+            self.kinds.append(_kind(example, self.names[-1]))
 
     def of(self, gm: fx.GraphModule) -> tuple[list[program_pb2.Input.Kind], list[str]]:
         """Kinds and names of an AOTAutograd graph's placeholders."""
@@ -105,12 +114,10 @@ class _Boundary:
         return kinds, names
 
 
-def _kind(example: Any) -> program_pb2.Input.Kind:
+def _kind(example: Any, name: str) -> program_pb2.Input.Kind:
     if isinstance(example, torch.nn.Parameter):
         return program_pb2.Input.PARAMETER
-    if isinstance(example, torch.nn.Buffer) or getattr(example, "_is_buffer", False):
-        return program_pb2.Input.BUFFER
-    return program_pb2.Input.USER
+    return program_pb2.Input.BUFFER if "._buffers[" in name else program_pb2.Input.USER
 
 
 def _dynamo_index(node: fx.Node) -> int | None:
@@ -165,7 +172,7 @@ def _fetch(
     result = client.request(
         built.proto, name=f"{kind}:{len(built.proto.nodes)}", freeze=config.freeze and kind == "inference"
     )
-    compiled = CompiledGraph(built, client.load(result), eager, _misfit)
+    compiled = CompiledGraph(built, client.load(result), eager, _misfit, f"preheat {kind} {result.key[:8]}")
     fused = client.report(result)
     graph = counts.Graph(
         key=result.key,

@@ -44,7 +44,9 @@ class CompiledGraph:
         executable: runtime.Executable,
         eager: Callable[[list[Any]], Any],
         on_fallback: Callable[[str], None],
+        name: str = "preheat",
     ) -> None:
+        self.name = name  # of its range in torch's profiler
         self._boxed_call = True  # of the object: torch wraps it in functions that copy what objects have
         self._built, self._executable, self._eager, self._on_fallback = built, executable, eager, on_fallback
         self._layouts: dict[tuple[int, ...], _Layout] = {}
@@ -65,6 +67,9 @@ class CompiledGraph:
         given = list(args)
         args.clear()
         try:
+            if torch.autograd.profiler._is_profiler_enabled:
+                with torch.profiler.record_function(self.name):
+                    return self._run(given)
             return self._run(given)
         except _Misfit as reason:
             self._on_fallback(str(reason))

@@ -22,6 +22,7 @@ class Config:
     mode: str = "background"
     target: str = "cpu"
     freeze: bool = False
+    buckets: bool = False  # sizes to pad to were given
     exclude: tuple[str, ...] = ()
     deadline: float = 600.0  # seconds that one compile may take, waits included
     required: bool = False  # no server, no run
@@ -49,6 +50,7 @@ class Config:
             mode=wanted,
             target=str(options.get("target") or Config.target),
             freeze=bool(options.get("freeze", False)),
+            buckets=bool(options.get("buckets")),
             exclude=tuple(sorted(str(op) for op in options.get("exclude", ()))),
             deadline=float(options.get("deadline") or os.environ.get("PREHEAT_DEADLINE") or Config.deadline),
             required=_flag("PREHEAT_REQUIRED"),

@@ -8,6 +8,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
+import logging
+import pathlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +18,7 @@ import torch
 
 from preheat import dtypes, runtime
 
+_TORCH_ABI = 1
 _state = threading.local()
 
 
@@ -27,8 +30,30 @@ def take_error() -> BaseException | None:
 
 
 def handler() -> tuple[int, None]:
-    """The function pointer for preheat_bind and its context. It lives as long as the process."""
-    return ctypes.cast(_handle, ctypes.c_void_p).value or 0, None
+    """The function pointer for preheat_bind and its context. It lives as long as the process.
+
+    libpreheat_torch's, where it stands beside the runtime and was built for this torch: it needs no GIL and no Python
+    per call. Otherwise the one below, which does the same.
+    """
+    return _native() or ctypes.cast(_handle, ctypes.c_void_p).value or 0, None
+
+
+@functools.cache
+def _native() -> int:
+    path = pathlib.Path(runtime.library_path()).with_name("libpreheat_torch.so")
+    if not path.exists():
+        return 0
+    try:
+        lib = ctypes.CDLL(str(path))
+        lib.preheat_torch_version.restype = ctypes.c_char_p
+        fits = (
+            lib.preheat_torch_abi() == _TORCH_ABI
+            and lib.preheat_torch_version().decode() == torch.__version__.partition("+")[0]
+        )
+        return ctypes.cast(lib.preheat_torch_extern, ctypes.c_void_p).value or 0 if fits else 0
+    except (OSError, AttributeError) as error:
+        logging.getLogger("preheat").info("preheat: extern calls go through Python: %s", error)
+        return 0
 
 
 def operator(name: str) -> torch._ops.OpOverload:

@@ -1,0 +1,195 @@
+"""The client against a server that fails in every way that a real one rarely does. tests/e2e has the real one."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import pathlib
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+import preheat
+import pytest
+import torch
+from preheat import backend, client
+from preheat._proto import artifact_pb2, cache_pb2, program_pb2
+from preheat._proto import compile_pb2 as pb
+from preheat.config import Config
+from preheat.local_cache import LocalCache, digest
+
+Answer = Callable[[pb.CompileRequest, Any], Iterator[pb.CompileEvent]]
+
+
+class FaultyServer:
+    """Answers Compile as `answer` says and ReadBlob from `blobs`, whatever digest they have."""
+
+    def __init__(self) -> None:
+        self.answer: Answer = lambda request, context: iter(())
+        self.blobs: dict[str, bytes] = {}
+        self.requests: list[pb.CompileRequest] = []
+        self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
+        self.address = f"localhost:{self.server.add_insecure_port('localhost:0')}"
+        compile_ = grpc.unary_stream_rpc_method_handler(
+            self._compile, pb.CompileRequest.FromString, pb.CompileEvent.SerializeToString
+        )
+        read = grpc.unary_stream_rpc_method_handler(
+            lambda r, c: iter([cache_pb2.BlobChunk(data=self.blobs.get(r.digest, b""))]),
+            cache_pb2.ReadBlobRequest.FromString,
+            cache_pb2.BlobChunk.SerializeToString,
+        )
+        self.server.add_generic_rpc_handlers(
+            [
+                grpc.method_handlers_generic_handler("preheat.v1.Compiler", {"Compile": compile_}),
+                grpc.method_handlers_generic_handler("preheat.v1.Cache", {"ReadBlob": read}),
+            ]
+        )
+        self.server.start()
+
+    def _compile(self, request: pb.CompileRequest, context: Any) -> Iterator[pb.CompileEvent]:
+        self.requests.append(request)
+        return self.answer(request, context)
+
+
+@pytest.fixture
+def server() -> Iterator[FaultyServer]:
+    faulty = FaultyServer()
+    yield faulty
+    faulty.server.stop(None)
+
+
+@pytest.fixture(autouse=True)
+def own_process_state(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.setenv("PREHEAT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(client.runtime, "environment", pb.ClientEnvironment)
+    monkeypatch.setattr(backend, "_breaker", backend._Breaker())
+    monkeypatch.setattr(backend, "_warned", set())
+    preheat.reset_report()
+
+
+def ask(server: str, **options: Any) -> pb.CompileResult:
+    return preheat.Client(Config.make({"server": server, **options})).request(program_pb2.Program(format=1))
+
+
+def done(key: str = "k", **fields: Any) -> Answer:
+    return lambda request, context: iter([pb.CompileEvent(done=pb.CompileResult(key=key, result=pb.HIT, **fields))])
+
+
+def test_nobody_answers() -> None:
+    with pytest.raises(preheat.PreheatError, match="compilectl server start") as error:
+        ask("localhost:1", deadline=2)
+    assert error.value.kind == "unreachable"
+
+
+def test_the_servers_own_error(server: FaultyServer) -> None:
+    wrong = pb.Error(code="INVALID_ARGUMENT", kind="unsupported_target", message="no such target", fix="say cpu")
+    server.answer = lambda request, context: iter([pb.CompileEvent(error=wrong)])
+    with pytest.raises(preheat.PreheatError, match="no such target; say cpu") as error:
+        ask(server.address)
+    assert error.value.kind == "unsupported_target"
+
+
+def test_the_deadline_ends_a_call(server: FaultyServer) -> None:
+    def slow(request: pb.CompileRequest, context: Any) -> Iterator[pb.CompileEvent]:
+        while context.is_active():
+            time.sleep(0.05)
+            yield pb.CompileEvent(progress=pb.Progress(stage="compile"))
+
+    server.answer = slow
+    start = time.monotonic()
+    with pytest.raises(preheat.PreheatError) as error:
+        ask(server.address, deadline=0.5)
+    assert error.value.kind == "deadline" and time.monotonic() - start < 5
+
+
+def test_an_answer_that_never_comes(server: FaultyServer) -> None:
+    with pytest.raises(preheat.PreheatError, match="without an answer"):
+        ask(server.address)
+
+
+def test_blobs_are_held_to_their_digests(server: FaultyServer) -> None:
+    good = b"bytes of a plan"
+    ref = artifact_pb2.BlobRef(digest=digest(good), size_bytes=len(good))
+    one = preheat.Client(Config.make({"server": server.address}))
+    server.blobs = {ref.digest: b"other bytes"}
+    with pytest.raises(preheat.PreheatError) as error:
+        one.read_blob(ref)
+    assert error.value.kind == "corrupt_blob"
+    server.blobs = {ref.digest: good}
+    assert one.read_blob(ref) == good
+    server.blobs = {}
+    assert one.read_blob(ref) == good  # from the local cache
+
+
+def test_a_damaged_local_file_is_absent(tmp_path: pathlib.Path) -> None:
+    cache = LocalCache(str(tmp_path))
+    cache.write_blob(digest(b"x"), b"x")
+    (path,) = [p for p in tmp_path.rglob("*") if p.is_file()]
+    path.write_bytes(b"y")
+    assert cache.read_blob(digest(b"x")) is None and not path.exists()
+
+
+def test_what_was_answered_before_is_answered_without_a_server(server: FaultyServer) -> None:
+    plan = b"plan"
+    manifest = artifact_pb2.Manifest(key="k", plan=artifact_pb2.BlobRef(digest=digest(plan)))
+    server.answer = done(manifest=manifest, blobs={digest(plan): plan})
+    one = preheat.Client(Config.make({"server": server.address}))
+    assert one.request(program_pb2.Program(format=1)).key == "k"
+    server.answer = done(manifest=manifest)
+    one.request(program_pb2.Program(format=1))
+    assert list(server.requests[-1].have_blobs) == [digest(plan)]
+    server.server.stop(None).wait()
+    offline = one.request(program_pb2.Program(format=1))
+    assert offline.key == "k" and one.read_blob(offline.manifest.plan) == plan
+    with pytest.raises(preheat.PreheatError):
+        one.request(program_pb2.Program(format=1, guards=["d0"]))  # another program
+
+
+def test_without_a_server_the_job_goes_on_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREHEAT_SERVER", "localhost:1")
+    torch._dynamo.reset()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for fn in (lambda x: x * 2, lambda x: x - 2):
+            assert torch.equal(torch.compile(fn, backend="preheat")(torch.ones(3)), fn(torch.ones(3)))
+    assert len([w for w in caught if issubclass(w.category, backend.PreheatWarning)]) == 1
+    report = preheat.report().to_dict()
+    assert [g["result"] for g in report["graphs"]] == ["eager", "eager"]
+    assert report["graphs"][0]["extern_ops"] == {"aten.mul.Tensor": 1}
+    assert "ran eagerly, 2 times: unreachable" in str(preheat.report())
+
+
+def test_required_makes_it_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREHEAT_SERVER", "localhost:1")
+    monkeypatch.setenv("PREHEAT_REQUIRED", "1")
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="no preheatd answers"):
+        torch.compile(lambda x: x * 2, backend="preheat")(torch.ones(3))
+
+
+def test_disabled_is_eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREHEAT_DISABLE", "1")
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(lambda x: x * 2, backend="preheat")(torch.ones(3)), torch.full((3,), 2.0))
+    assert preheat.report().graphs == []
+
+
+def test_a_server_that_fails_a_graph_costs_only_speed(server: FaultyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREHEAT_SERVER", server.address)
+    wrong = pb.Error(code="INTERNAL", kind="codegen_failed", message="no kernel")
+    server.answer = lambda request, context: iter([pb.CompileEvent(error=wrong)])
+    torch._dynamo.reset()
+    with pytest.warns(backend.PreheatWarning, match="no kernel"):
+        assert torch.equal(torch.compile(lambda x: x * 2, backend="preheat")(torch.ones(3)), torch.full((3,), 2.0))
+    assert preheat.report().graphs[0].result == "eager"
+
+
+def test_record_writes_bundles(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.setenv("PREHEAT_SERVER", "localhost:1")
+    monkeypatch.setenv("PREHEAT_RECORD", str(tmp_path / "recorded"))
+    torch._dynamo.reset()
+    torch.compile(lambda x: x * 2, backend="preheat")(torch.ones(3))
+    (file,) = (tmp_path / "recorded").glob("*.preheat")
+    (entry,) = program_pb2.Bundle.FromString(file.read_bytes()).programs
+    assert entry.kind == "inference" and entry.program.nodes[0].op == "aten.mul.Tensor"
