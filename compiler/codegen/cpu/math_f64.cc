@@ -244,7 +244,7 @@ FN double ph_atanh_f64(double x) {
 // Payne and Hanek: x / (2 pi) without its whole turns, from those eight parts of 1 / (2 pi), 25 bits each, that matter at
 // x's exponent: parts whose product with x's last bit is whole turns are left out, and what follows the eighth is below
 // 2^-118. Products of the halves of x (26 and 27 bits) with a part are exact; the sum is kept in two doubles. x is scaled by
-// 2^-200 and the parts by 2^200, so that the last ones are no subnormals; |x| below pi / 4 does not come here.
+// 2^-200 and the parts by 2^200, so that the last ones are no subnormals; below 0.78 the angle is x, and turn comes out 0.
 static const double phx_turn_parts_f64[46] = {
     2.557521226686732e+59, 1.0317567861580613e+52, 1.179932616460263e+44, 2.440145958888277e+36, 1.031255280956328e+29,
     1.0117350636636655e+21, 112489765273600.0, 6557823.5, 0.07948177307844162, 5.5142141963671065e-09,
@@ -297,7 +297,7 @@ FN void phx_turns_f64(double x, double& turn, double& angle, double& rest) {
   low = top * -5.5636270456668466e-08 + ((both - top) + low) * 6.283185307179586;
   double exact = top * 6.283185362815857;
   bool small = __builtin_fabs(x) < 0.78;
-  turn = small ? 0.0 : quarters;
+  turn = quarters;
   angle = small ? x : exact + low;
   rest = small ? 0.0 : low - ((exact + low) - exact);
 }

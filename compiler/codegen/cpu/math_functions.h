@@ -25,10 +25,11 @@ namespace preheat {
 // integers (a loop), division of i64 (no vector instruction), and below x86-64-v4 casts of floats to i64 and shr of i8
 // and i16.
 //
-// Meant for g++ -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math on x86-64-v2 or later, in the default
-// rounding mode, with denormals on. Results are those of the mathematical function within 2 ulp (f32 and f64; pow,
-// sinh, asinh and the like included), signs of zero, infinities and NaN as libm has them. math_functions_test.cc prints
-// what is measured.
+// Meant for g++ -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math (never -ffast-math) on x86-64-v2 or later, in
+// the default rounding mode, with denormals on; and -fno-tree-pre, or else g++ leaves some loops that call several of
+// them scalar. Results are within 2 ulp of the mathematical function for all inputs, denormal results included; zeros
+// have the sign, and infinities and NaN are, as in libm. f32 is within 1.6 ulp; sqrt, reciprocal, roundings, remainders
+// and the like are exact or correctly rounded. math_functions_test.cc prints what is measured.
 //
 // Integers wrap; x / 0, x % 0 and the like are 0 (the caller reports the error); the least integer / -1 wraps.
 // Float to integer casts out of range give what eager gives on x86: i32 and i64 their least value, i8 and i16 the low
