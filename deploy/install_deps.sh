@@ -58,17 +58,33 @@ make_venv() {
   fi
 }
 
+# uv unpacks side by side and links from its cache, so that a second clone is ready in seconds. It knows nothing of pip's
+# settings, so the two that matter are handed on; where it fails, pip does the work.
+install_by_uv() {
+  local python="$PREHEAT_VENV/bin/python" index
+  "$python" -m pip install --quiet --disable-pip-version-check uv || return
+  index=${PIP_INDEX_URL:-$("$python" -m pip config get global.index-url 2>/dev/null || true)}
+  env UV_SYSTEM_CERTS=1 ${PIP_CERT:+SSL_CERT_FILE="$PIP_CERT"} ${index:+UV_DEFAULT_INDEX="$index"} \
+    "$PREHEAT_VENV/bin/uv" pip install --quiet --python "$python" -r "$1"
+}
+
+install_by_pip() {
+  "$PREHEAT_VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --retries 5 -r "$1"
+}
+
 install_requirements() {
   local wanted="$PREHEAT_VENV/preheat-requirements.txt" own_torch
-  # A torch that is found already stays: pip must neither replace it nor fetch another.
+  say "Python: installing requirements into .venv (torch alone is about 5 GB; a minute or more)"
+  # A torch that is found already stays: it must neither be replaced nor installed once more. uv does not see one that
+  # stands outside .venv.
   own_torch=$(torch_of "$PREHEAT_VENV/bin/python")
   if [ -n "$own_torch" ]; then
     sed "s/^torch==.*/torch==$own_torch/" "$PREHEAT_ROOT/deploy/requirements.txt" >"$wanted"
+    install_by_pip "$wanted"
   else
     cp "$PREHEAT_ROOT/deploy/requirements.txt" "$wanted"
+    install_by_uv "$wanted" || install_by_pip "$wanted"
   fi
-  say "Python: installing requirements into .venv (torch alone is about 5 GB; a minute or more)"
-  "$PREHEAT_VENV/bin/python" -m pip install --quiet --disable-pip-version-check --retries 5 -r "$wanted"
 }
 
 install_python() {
