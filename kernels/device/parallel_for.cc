@@ -11,10 +11,10 @@
 namespace preheat {
 namespace {
 
-std::atomic<bool> forked{false};
+std::atomic<int> forks{0};
 
 // Known before any loop runs, so that no loop can be in flight in the parent without the handler in place.
-const int fork_handler = pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
+const int fork_handler = pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
 
 struct Range {
   int64_t begin, end;
@@ -57,8 +57,10 @@ void Spread(int threads, int64_t extent, RangeFunction body, const void* context
 
 }  // namespace
 
+int ForkGeneration() { return forks.load(std::memory_order_relaxed); }
+
 int MaxThreads() {
-  if (forked.load(std::memory_order_relaxed) || omp_in_parallel()) return 1;
+  if (ForkGeneration() > 0 || omp_in_parallel()) return 1;
   return std::max(1, omp_get_max_threads());
 }
 
@@ -75,7 +77,7 @@ void ParallelRanges(int threads, int64_t extent, RangeFunction body, const void*
 }
 
 ThreadLimit::ThreadLimit(int threads) {
-  if (forked.load(std::memory_order_relaxed)) threads = 1;  // for libraries with loops of their own
+  if (ForkGeneration() > 0) threads = 1;  // for libraries with loops of their own
   if (threads <= 0 || threads == omp_get_max_threads()) return;
   before_ = omp_get_max_threads();
   omp_set_num_threads(threads);

@@ -15,6 +15,10 @@ int ThreadsFor(int64_t extent, int64_t grain);
 // and in a forked child (libgomp's pool does not survive a fork).
 int MaxThreads();
 
+// How many forks lie between this process and the one that loaded the runtime: what libraries prepared for more threads
+// than a child has must be prepared anew when it has grown.
+int ForkGeneration();
+
 // Calls body(context, begin, end, thread) on disjoint ranges that cover [0, extent), one a thread, `thread` in
 // [0, threads). Returns when all are done. Allocates nothing. `threads` as ThreadsFor gave it.
 using RangeFunction = void (*)(const void* context, int64_t begin, int64_t end, int thread);

@@ -110,6 +110,7 @@ class GemmCall : public PreparedCall {
     ChooseTiles();
   }
 
+  absl::string_view provider() const override { return "loops"; }
   int64_t scratch_bytes() const override { return threads_ * thread_bytes_; }
   std::string pack_key(int) const override { return ""; }
   int64_t packed_bytes(int) const override { return 0; }

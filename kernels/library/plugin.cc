@@ -25,6 +25,7 @@ class PluginCall : public PreparedCall {
   PluginCall(const preheat_provider_api& api, preheat_lib_prepared* prepared) : api_(api), prepared_(prepared) {}
   ~PluginCall() override { api_.release(prepared_); }
 
+  absl::string_view provider() const override { return api_.name; }
   int64_t scratch_bytes() const override { return api_.scratch_bytes(prepared_); }
   std::string pack_key(int operand) const override { return api_.pack_key(prepared_, operand); }
   int64_t packed_bytes(int operand) const override { return api_.packed_bytes(prepared_, operand); }

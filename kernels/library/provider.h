@@ -17,6 +17,9 @@ class PreparedCall {
  public:
   virtual ~PreparedCall() = default;
 
+  // The provider's name: "onednn", "loops".
+  virtual absl::string_view provider() const = 0;
+
   // Memory that one run needs besides its operands, aligned to 64.
   virtual int64_t scratch_bytes() const = 0;
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/support/status_macros.h"
+#include "kernels/library/epilogue_pass.h"
 #include "kernels/library/loops.h"
 #include "kernels/library/plugin.h"
 
@@ -28,6 +29,7 @@ const std::vector<Row>& Table() {
 class Swapped : public PreparedCall {
  public:
   explicit Swapped(std::unique_ptr<PreparedCall> call) : call_(std::move(call)) {}
+  absl::string_view provider() const override { return call_->provider(); }
   int64_t scratch_bytes() const override { return call_->scratch_bytes(); }
   std::string pack_key(int operand) const override { return call_->pack_key(1 - operand); }
   int64_t packed_bytes(int operand) const override { return call_->packed_bytes(1 - operand); }
@@ -45,12 +47,27 @@ class Swapped : public PreparedCall {
   const std::unique_ptr<PreparedCall> call_;
 };
 
-absl::StatusOr<std::unique_ptr<PreparedCall>> FirstThatTakes(const CallSpec& call, absl::string_view preferred) {
+using Prepared = absl::StatusOr<std::unique_ptr<PreparedCall>>;
+
+// Asks one provider; where it declines the epilogues, it may still take the product in f32, and they follow as a pass
+// of their own. (In f16 and bf16 that would round in between.)
+Prepared Ask(const Provider& provider, const CallSpec& call) {
+  Prepared prepared = provider.Prepare(call);
+  const bool may_split = !call.epilogue.empty() && call.result.dtype == static_cast<int32_t>(DType::kF32);
+  if (prepared.ok() || !absl::IsUnimplemented(prepared.status()) || !may_split) return prepared;
+  CallSpec product = call;
+  product.epilogue.clear();
+  prepared = provider.Prepare(product);
+  if (!prepared.ok()) return prepared;
+  return WithEpiloguePass(*std::move(prepared), call);
+}
+
+Prepared FirstThatTakes(const CallSpec& call, absl::string_view preferred) {
   for (const bool asked : {true, false}) {
     for (const Row& row : Table()) {
       if (row.provider == nullptr || (row.provider->name() == preferred) != asked) continue;
       if (!row.takes(static_cast<DType>(call.result.dtype))) continue;
-      absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = row.provider->Prepare(call);
+      Prepared prepared = Ask(*row.provider, call);
       if (prepared.ok() || !absl::IsUnimplemented(prepared.status())) return prepared;
     }
   }

@@ -212,11 +212,38 @@ class Binder {
       }
       library->epilogue.push_back(operand);
     }
+    RETURN_IF_ERROR(CheckDisjoint(*library));
     const absl::Status checked = library::CheckCall(SpecOf(*library));
     if (!checked.ok()) return Corrupt(std::string(checked.message()));
     bound_.steps.push_back({plan::StepKind::LibraryStep, static_cast<uint32_t>(bound_.libraries.size())});
     bound_.libraries.push_back(std::move(library));
     return absl::OkStatus();
+  }
+
+  // Libraries may write the result before they have read the last of an operand.
+  absl::Status CheckDisjoint(const BoundLibrary& library) {
+    std::vector<const BoundOperand*> operands = {&library.operands[0], &library.operands[1]};
+    for (const BoundOperand& operand : library.epilogue) {
+      if (operand.buffer != kNoBuffer) operands.push_back(&operand);
+    }
+    for (const BoundOperand* operand : operands) {
+      if (Overlap(*operand, library.result)) return Corrupt("a library call's result overlaps an operand");
+    }
+    return absl::OkStatus();
+  }
+
+  bool Overlap(const BoundOperand& a, const BoundOperand& b) const {
+    const BoundBuffer &x = bound_.buffers[a.buffer], &y = bound_.buffers[b.buffer];
+    if (x.storage != y.storage) return false;
+    const bool boundary = x.storage == plan::Storage::Input || x.storage == plan::Storage::Output;
+    if (boundary && x.index != y.index) return false;
+    const int64_t begin_a = (boundary ? 0 : x.offset) + a.offset, begin_b = (boundary ? 0 : y.offset) + b.offset;
+    return begin_a < begin_b + ReachOf(b) && begin_b < begin_a + ReachOf(a);
+  }
+  // REQUIRES: the operand is bound, so that its extent is known to fit.
+  int64_t ReachOf(const BoundOperand& operand) const {
+    return Extent(operand.sizes, operand.strides, static_cast<uint32_t>(operand.rank)).value_or(0) *
+           ElementSize(static_cast<plan::DType>(operand.dtype));
   }
 
   absl::Status BindExtern(const plan::ExternStep& step) {

@@ -54,6 +54,7 @@ struct ReadyLibrary {
   std::unique_ptr<library::PreparedCall> call;
   const void* packed[2] = {nullptr, nullptr};
   int64_t scratch_bytes = 0;
+  int fork_generation = 0;  // of the process that prepared it
 };
 
 struct BoundLibrary {

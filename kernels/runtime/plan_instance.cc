@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
+#include "kernels/device/parallel_for.h"
 #include "kernels/library/providers.h"
 #include "kernels/runtime/bind.h"
 #include "kernels/runtime/run_plan.h"
@@ -148,8 +149,10 @@ absl::StatusOr<const void*> PlanInstance::Packed(const library::PreparedCall& ca
 absl::StatusOr<const ReadyLibrary*> PlanInstance::MakeReady(BoundPlan& bound, BoundLibrary& library,
                                                             const void* const operands[2]) {
   std::lock_guard<std::mutex> lock(bound.ready_mutex);
-  if (const ReadyLibrary* ready = library.ready.load(std::memory_order_acquire)) return ready;
+  const ReadyLibrary* before = library.ready.load(std::memory_order_acquire);
+  if (before != nullptr && before->fork_generation == ForkGeneration()) return before;
   auto ready = std::make_unique<ReadyLibrary>();
+  ready->fork_generation = ForkGeneration();
   ASSIGN_OR_RETURN(ready->call, library::Prepare(SpecOf(library), Text(library.step->provider())));
   for (int i = 0; i < 2; ++i) {
     if (ready->call->pack_key(i).empty()) continue;

@@ -135,7 +135,7 @@ class Runner {
     preheat_lib_addresses addresses = {};
     for (int i = 0; i < 2; ++i) addresses.operands[i] = AddressOf(library.operands[i]);
     const ReadyLibrary* ready = library.ready.load(std::memory_order_acquire);
-    if (ready == nullptr) {
+    if (ready == nullptr || ready->fork_generation != ForkGeneration()) {
       ASSIGN_OR_RETURN(ready, instance_.MakeReady(*state_.bound, library, addresses.operands));
     }
     addresses.packed[0] = ready->packed[0];

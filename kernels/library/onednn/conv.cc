@@ -1,0 +1,164 @@
+#include <algorithm>
+
+#include "kernels/library/onednn/prepare.h"
+
+namespace preheat::onednn {
+namespace {
+
+using Tag = dnnl::memory::format_tag;
+
+// x, w and y of a convolution as oneDNN describes them, and what it reads beside them.
+struct Geometry {
+  Desc x, w, y;              // the caller's memory
+  Desc x_any, w_any, y_any;  // the same sizes, the primitive chooses how they lie
+  Dims stride, dilation, padding_low, padding_high;
+  bool plain = false;  // activations lie with channels last: oneDNN takes them as they are
+};
+
+Dims SizesOf(const preheat_lib_tensor& t) { return Dims(t.sizes, t.sizes + t.rank); }
+Dims StridesOf(const preheat_lib_tensor& t) { return Dims(t.strides, t.strides + t.rank); }
+
+bool ChannelsLast(const preheat_lib_tensor& t) {
+  if (t.sizes[1] == 1 || t.strides[1] != 1) return false;
+  int64_t next = t.sizes[1];
+  for (int d = t.rank - 1; d >= 2; next *= t.sizes[d--]) {
+    if (t.sizes[d] > 1 && t.strides[d] != next) return false;
+  }
+  return t.sizes[0] == 1 || t.strides[0] == next;
+}
+
+// oneDNN's weights have the groups as a dimension of their own.
+void SplitGroups(const preheat_lib_tensor& w, int64_t groups, Dims& sizes, Dims& strides) {
+  sizes = SizesOf(w);
+  strides = StridesOf(w);
+  if (groups == 1) return;
+  sizes[0] /= groups;
+  sizes.insert(sizes.begin(), groups);
+  strides.insert(strides.begin(), strides[0] * sizes[1]);
+}
+
+void DeclineBroadcast(const preheat_lib_tensor& t) {
+  for (int d = 0; d < t.rank; ++d) {
+    if (t.sizes[d] > 1 && t.strides[d] == 0) throw Declined{"a broadcast operand"};
+  }
+}
+
+Geometry MakeGeometry(const preheat_lib_call& call, const preheat_lib_tensor& x, const preheat_lib_tensor& w,
+                      const preheat_lib_tensor& y) {
+  const dnnl::memory::data_type type = TypeOf(call.result.dtype);
+  for (const preheat_lib_tensor* t : {&x, &w, &y}) DeclineBroadcast(*t);
+  Geometry g;
+  Dims w_sizes, w_strides;
+  SplitGroups(w, call.groups, w_sizes, w_strides);
+  g.x = Strided(SizesOf(x), StridesOf(x), type);
+  g.w = Strided(w_sizes, w_strides, type);
+  g.y = Strided(SizesOf(y), StridesOf(y), type);
+  g.x_any = Desc(SizesOf(x), type, Tag::any);
+  g.w_any = Desc(w_sizes, type, Tag::any);
+  g.y_any = Desc(SizesOf(y), type, Tag::any);
+  g.plain = ChannelsLast(x) && ChannelsLast(y);
+  if (g.plain) {
+    g.x_any = g.x;
+    g.y_any = g.y;
+  }
+  for (int d = 0; d < call.spatial; ++d) {
+    const int64_t span = call.dilation[d] * (w.sizes[d + 2] - 1) + 1;
+    g.stride.push_back(call.stride[d]);
+    g.dilation.push_back(call.dilation[d] - 1);  // oneDNN counts the gap
+    g.padding_low.push_back(call.padding[d]);
+    // What the last window needs, which may be less than the padding (or none of the input's end).
+    const int64_t high = (y.sizes[d + 2] - 1) * call.stride[d] + span - x.sizes[d + 2] - call.padding[d];
+    g.padding_high.push_back(high);
+  }
+  return g;
+}
+
+using Forward = dnnl::convolution_forward;
+
+Forward::primitive_desc MakeForward(const Geometry& g, const Desc& x, const Desc& w, const Desc& y,
+                                    const Epilogues* epilogues) {
+  const dnnl::algorithm direct = dnnl::algorithm::convolution_direct;
+  const dnnl::prop_kind kind = dnnl::prop_kind::forward_inference;
+  const Forward::desc desc =
+      epilogues != nullptr && epilogues->bias
+          ? Forward::desc(kind, direct, x, w, epilogues->bias_desc, y, g.stride, g.dilation, g.padding_low,
+                          g.padding_high)
+          : Forward::desc(kind, direct, x, w, y, g.stride, g.dilation, g.padding_low, g.padding_high);
+  if (epilogues != nullptr) return Forward::primitive_desc(desc, epilogues->attr, Engine());
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return Forward::primitive_desc(desc, attr, Engine());
+}
+
+dnnl::primitive_attr UserScratch() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+Argument Operand(int number, int dnnl_arg, const Desc& given, const Desc& used, bool frozen) {
+  return {Argument::Role::kOperand, number, dnnl_arg, given, used, frozen && given != used};
+}
+
+}  // namespace
+
+std::unique_ptr<Prepared> PrepareConv(const preheat_lib_call& call) {
+  const Geometry g = MakeGeometry(call, call.operands[0], call.operands[1], call.result);
+  // First without epilogues: how the result lies must be known before residuals can be said to lie like it.
+  const Forward::primitive_desc chosen = MakeForward(g, g.x_any, g.w_any, g.y_any, nullptr);
+  DeclineReference(chosen);
+  std::vector<Desc> residuals;
+  for (int i = 0; i < call.num_epilogue; ++i) {
+    const preheat_lib_tensor& t = call.epilogue[i].operand;
+    residuals.push_back(call.epilogue[i].op == PREHEAT_LIB_RESIDUAL ? Strided(SizesOf(t), StridesOf(t), TypeOf(t.dtype))
+                                                                    : Desc());
+    if (call.epilogue[i].op == PREHEAT_LIB_RESIDUAL) DeclineBroadcast(t);
+  }
+  std::vector<Argument> arguments;
+  Epilogues epilogues = MakeEpilogues(call, 1, residuals, chosen.dst_desc(), true, arguments);
+  if (epilogues.bias) epilogues.bias_desc = Dense({call.result.sizes[1]}, TypeOf(call.result.dtype));
+  const Forward::primitive_desc primitive =
+      MakeForward(g, chosen.src_desc(), chosen.weights_desc(), chosen.dst_desc(), &epilogues);
+  DeclineReference(primitive);
+  arguments.push_back(Operand(0, DNNL_ARG_SRC, g.x, primitive.src_desc(), call.frozen[0]));
+  arguments.push_back(Operand(1, DNNL_ARG_WEIGHTS, g.w, primitive.weights_desc(), call.frozen[1]));
+  arguments.push_back({Argument::Role::kResult, 0, DNNL_ARG_DST, g.y, primitive.dst_desc(), false});
+  if (epilogues.bias) {
+    arguments.push_back({Argument::Role::kEpilogue, 0, DNNL_ARG_BIAS, epilogues.bias_desc, epilogues.bias_desc, false});
+  }
+  return std::make_unique<Prepared>(Forward(primitive), primitive.scratchpad_desc(), std::move(arguments));
+}
+
+std::unique_ptr<Prepared> PrepareConvGradInput(const preheat_lib_call& call) {
+  if (call.num_epilogue > 0) throw Declined{"epilogues of a gradient"};
+  const Geometry g = MakeGeometry(call, call.result, call.operands[1], call.operands[0]);
+  const Forward::primitive_desc hint = MakeForward(g, g.x_any, g.w_any, g.y_any, nullptr);
+  const dnnl::convolution_backward_data::desc desc(dnnl::algorithm::convolution_direct, g.x_any, g.w_any, g.y_any,
+                                                   g.stride, g.dilation, g.padding_low, g.padding_high);
+  const dnnl::convolution_backward_data::primitive_desc primitive(desc, UserScratch(), Engine(), hint);
+  DeclineReference(primitive);
+  std::vector<Argument> arguments = {
+      Operand(0, DNNL_ARG_DIFF_DST, g.y, primitive.diff_dst_desc(), call.frozen[0]),
+      Operand(1, DNNL_ARG_WEIGHTS, g.w, primitive.weights_desc(), call.frozen[1]),
+      {Argument::Role::kResult, 0, DNNL_ARG_DIFF_SRC, g.x, primitive.diff_src_desc(), false}};
+  return std::make_unique<Prepared>(dnnl::convolution_backward_data(primitive), primitive.scratchpad_desc(),
+                                    std::move(arguments));
+}
+
+std::unique_ptr<Prepared> PrepareConvGradWeight(const preheat_lib_call& call) {
+  if (call.num_epilogue > 0) throw Declined{"epilogues of a gradient"};
+  const Geometry g = MakeGeometry(call, call.operands[1], call.result, call.operands[0]);
+  const Forward::primitive_desc hint = MakeForward(g, g.x_any, g.w_any, g.y_any, nullptr);
+  const dnnl::convolution_backward_weights::desc desc(dnnl::algorithm::convolution_direct, g.x_any, g.w_any, g.y_any,
+                                                      g.stride, g.dilation, g.padding_low, g.padding_high);
+  const dnnl::convolution_backward_weights::primitive_desc primitive(desc, UserScratch(), Engine(), hint);
+  DeclineReference(primitive);
+  std::vector<Argument> arguments = {
+      Operand(0, DNNL_ARG_DIFF_DST, g.y, primitive.diff_dst_desc(), call.frozen[0]),
+      Operand(1, DNNL_ARG_SRC, g.x, primitive.src_desc(), call.frozen[1]),
+      {Argument::Role::kResult, 0, DNNL_ARG_DIFF_WEIGHTS, g.w, primitive.diff_weights_desc(), false}};
+  return std::make_unique<Prepared>(dnnl::convolution_backward_weights(primitive), primitive.scratchpad_desc(),
+                                    std::move(arguments));
+}
+
+}  // namespace preheat::onednn
