@@ -502,8 +502,16 @@ class RegionLowering {
     if (it != stage_memo_.end()) return it->second;
     int id = EvaluateNew(value, index, predicate, top);
     if (!status_.ok()) return 0;
-    (kernel_.stmts[id].depth >= 2 ? stage_memo_ : memo_)[key] = id;
+    MemoFor(key, id)[key] = id;
     return id;
+  }
+
+  // What was found inside a stage holds for its piece only, even when it is a constant: pieces decide conditions.
+  std::map<Key, int>& MemoFor(const Key& key, int id) {
+    int depth = kernel_.stmts[id].depth;
+    for (const Expr& e : std::get<1>(key)) depth = std::max(depth, DepthOf(e));
+    if (std::get<2>(key) >= 0) depth = std::max(depth, kernel_.stmts[std::get<2>(key)].depth);
+    return depth >= 2 ? stage_memo_ : memo_;
   }
 
   int EvaluateNew(Value value, const Index& index, int predicate, bool top) {
@@ -675,7 +683,7 @@ class RegionLowering {
       kernel_.checks_indices = true;
       stmt.error_site = static_cast<int>(node.op() == Op::kTake ? ErrorSite::kTake : ErrorSite::kGather);
       id = Push(stmt);
-      (kernel_.stmts[id].depth >= 2 ? stage_memo_ : memo_)[key] = id;
+      MemoFor(key, id)[key] = id;
     }
     std::string name = absl::StrCat("x", id);
     ranges_.Set(name, 0, bound - 1);

@@ -154,7 +154,7 @@ std::string Differ(const HostTensor& got, const HostTensor& want) {
     }
     double a = got.Float(i), b = want.Float(i);
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-    if (!(std::abs(a - b) <= relative * (std::abs(b) + 0.1 * largest) + 1e-30)) return absl::StrCat("element ", i, ": ", a, ", expected ", b);
+    if (!(std::abs(a - b) <= relative * (std::abs(b) + 0.1 * largest + 0.5))) return absl::StrCat("element ", i, ": ", a, ", expected ", b);
   }
   return "";
 }

@@ -34,7 +34,7 @@ ir::HostTensor RandomTensor(ir::DType dtype, const std::vector<int64_t>& shape, 
 absl::StatusOr<std::vector<ir::HostTensor>> RandomInputs(const ir::Graph& graph, const ir::SymbolValues& symbols, uint64_t seed);
 
 // The first disagreement in words, empty when there is none: NaN equals NaN, floats within a tolerance of their dtype
-// relative to the output's largest magnitude, integers exactly.
+// relative to the output's largest magnitude (and to 1/2: sums cancel), integers exactly.
 std::string Differ(const ir::HostTensor& got, const ir::HostTensor& want);
 
 }  // namespace preheat::testing

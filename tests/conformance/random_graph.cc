@@ -48,10 +48,9 @@ class Maker {
     if (symbolic_ && rank > 0) input.type.shape[Roll(rank)] = Expr::Symbol("d0");
     if (symbolic_ && values_.empty()) input.type.shape = {Expr::Symbol("d0"), 16};
     input.strides = ir::RowMajorStrides(input.type.shape);
+    rank = input.type.rank();
     if (rank > 1 && Roll(3) == 0) {  // a caller's layout of its own: the last two dimensions swapped
-      std::swap(input.strides[rank - 1], input.strides[rank - 2]);
-      input.strides[rank - 1] = input.type.shape[rank - 2] == Expr(1) ? Expr(1) : input.type.shape[rank - 1];
-      input.strides[rank - 2] = Expr(1);
+      input.strides[rank - 2] = 1;
       input.strides[rank - 1] = input.type.shape[rank - 2];
     }
     values_.push_back(graph_.AddInput(std::move(input)));
@@ -85,7 +84,7 @@ class Maker {
   }
 
   Value Unary() {
-    constexpr Op kOps[] = {Op::kNeg, Op::kAbs, Op::kExp, Op::kTanh, Op::kErf, Op::kSin, Op::kFloor, Op::kSign};
+    constexpr Op kOps[] = {Op::kNeg, Op::kAbs, Op::kExp, Op::kTanh, Op::kErf, Op::kSin, Op::kAtan, Op::kCos};
     return builder_.Unary(kOps[Roll(8)], PickFloat());
   }
 
@@ -185,7 +184,7 @@ class Maker {
   Value Product() {
     Value x = PickFloat();
     if (x.shape().size() != 2) return {};
-    return builder_.MatMul(x, builder_.Transpose(x, 0, 1));
+    return builder_.Unary(Op::kTanh, builder_.MatMul(x, builder_.Transpose(x, 0, 1)));
   }
 
   std::mt19937_64 random_;

@@ -18,7 +18,7 @@ FN double phx_top_f64(double x) {
 }
 
 // exp(r) - 1 on |r| <= ln2 / 2 as r + r^2 P(r): relative error 2^-61.
-FN double phx_expm1_core_f64(double r) {
+FN double phx_expm1_tail_f64(double r) {
   double p = 2.092317325505234e-09;
   p = p * r + 2.510914916080403e-08;
   p = p * r + 2.7557251739294573e-07;
@@ -30,8 +30,10 @@ FN double phx_expm1_core_f64(double r) {
   p = p * r + 0.04166666666666667;
   p = p * r + 0.16666666666666677;
   p = p * r + 0.5;
-  return p * (r * r) + r;
+  return p * (r * r);
 }
+
+FN double phx_expm1_core_f64(double r) { return phx_expm1_tail_f64(r) + r; }
 
 // The whole number of ln2 in x, and what it leaves (Cody and Waite: ln2 in 32 bits and the rest).
 FN double phx_ln2s_f64(double x) { return phx_near_f64(x * 1.4426950408889634); }
@@ -201,23 +203,23 @@ FN double ph_log10_f64(double x) {
 }
 
 // What 1 + x loses is added again, divided by 1 + x.
-// log(1 + x) for x > -1, plus add.
-FN double phx_log1p_core_f64(double x) {
+// log(1 + x + low), low small against x.
+FN double phx_log1p_core_f64(double x, double low) {
   double u = 1.0 + x;
   double lost = x < 1.0 ? x - (u - 1.0) : 1.0 - (u - x);
   double f = phx_mantissa_f64(u) - 1.0;
-  double r = phx_log_core_f64(phx_exponent_f64(u), f, lost / u);
+  double r = phx_log_core_f64(phx_exponent_f64(u), f, (lost + low) / u);
   r = phx_log_edges_f64(r, u);
   return x == 0.0 ? x : r;
 }
 
-FN double ph_log1p_f64(double x) { return phx_log1p_core_f64(x); }
+FN double ph_log1p_f64(double x) { return phx_log1p_core_f64(x, 0.0); }
 // log1p(a + a^2 / (1 + sqrt(1 + a^2))); from 2^60 on log(a) + ln2.
 FN double ph_asinh_f64(double x) {
   double a = __builtin_fabs(x);
   bool big = a > 0x1p60;
   double z = a * a;
-  double r = phx_log1p_core_f64(big ? a : a + z / (1.0 + __builtin_sqrt(1.0 + z)));
+  double r = phx_log1p_core_f64(big ? a : a + z / (1.0 + __builtin_sqrt(1.0 + z)), 0.0);
   return __builtin_copysign(big ? r + 0.6931471805599453 : r, x);
 }
 
@@ -225,7 +227,9 @@ FN double ph_asinh_f64(double x) {
 FN double ph_acosh_f64(double x) {
   bool big = x > 0x1p60;
   double t = x - 1.0;
-  double r = phx_log1p_core_f64(big ? x : t + __builtin_sqrt(t + t + t * t));
+  double q = __builtin_sqrt(t + t + t * t);
+  double y = big ? x : t + q;
+  double r = phx_log1p_core_f64(y, big ? 0.0 : t - (y - q));
   r = big ? r + 0.6931471805599453 : r;
   return x < 1.0 ? __builtin_nan("") : r;
 }
@@ -236,7 +240,7 @@ FN double ph_atanh_f64(double x) {
   double d = a + a;
   bool small = a < 0.5;
   double q = (small ? d * a : d) / (1.0 - a);
-  double r = 0.5 * phx_log1p_core_f64(small ? d + q : q);
+  double r = 0.5 * phx_log1p_core_f64(small ? d + q : q, 0.0);
   r = a < 1e-300 ? a : r;
   return __builtin_copysign(r, x);
 }
@@ -302,8 +306,8 @@ FN void phx_turns_f64(double x, double& turn, double& angle, double& rest) {
   rest = small ? 0.0 : low - ((exact + low) - exact);
 }
 
-// sin(r + rest): relative error 2^-58; cos: 2^-64.
-FN double phx_sin_core_f64(double r, double rest) {
+// sin(r + rest) - r: relative error of the sine 2^-58.
+FN double phx_sin_tail_f64(double r, double rest) {
   double z = r * r;
   double p = 1.589542702732577e-10;
   p = p * z - 2.5050734319185154e-08;
@@ -311,10 +315,11 @@ FN double phx_sin_core_f64(double r, double rest) {
   p = p * z - 0.0001984126982935828;
   p = p * z + 0.00833333333332184;
   p = p * z - 0.1666666666666663;
-  return r + (p * z * r + (rest - rest * 0.5 * z));
+  return p * z * r + (rest - rest * 0.5 * z);
 }
 
-FN double phx_cos_core_f64(double r, double rest) {
+// What cos(r + rest) has beyond high, 1 - r^2 / 2 rounded: error 2^-64.
+FN double phx_cos_tail_f64(double r, double rest, double& high) {
   double z = r * r;
   double p = -1.1359919028165674e-11;
   p = p * z + 2.0875729018654604e-09;
@@ -323,8 +328,16 @@ FN double phx_cos_core_f64(double r, double rest) {
   p = p * z - 0.001388888888887447;
   p = p * z + 0.0416666666666666;
   double h = 0.5 * z;
-  double w = 1.0 - h;
-  return w + (((1.0 - w) - h) + (p * z * z - r * rest));
+  high = 1.0 - h;
+  return ((1.0 - high) - h) + (p * z * z - r * rest);
+}
+
+FN double phx_sin_core_f64(double r, double rest) { return r + phx_sin_tail_f64(r, rest); }
+
+FN double phx_cos_core_f64(double r, double rest) {
+  double high;
+  double tail = phx_cos_tail_f64(r, rest, high);
+  return high + tail;
 }
 
 FN double ph_sin_f64(double x) {
@@ -342,12 +355,21 @@ FN double ph_cos_f64(double x) {
   return (turn == 1.0) | (turn * turn == 4.0) ? -v : v;
 }
 
+// The quotient of sine and cosine, each with what its sum rounded off.
 FN double ph_tan_f64(double x) {
-  double turn, angle, rest;
+  double turn, angle, rest, high;
   phx_turns_f64(x, turn, angle, rest);
-  double s = phx_sin_core_f64(angle, rest), c = phx_cos_core_f64(angle, rest);
+  double tail = phx_sin_tail_f64(angle, rest);
+  double s = angle + tail;
+  double sl = tail - (s - angle);
+  tail = phx_cos_tail_f64(angle, rest, high);
+  double c = high + tail;
+  double cl = tail - (c - high);
   bool quarter = turn * turn == 1.0;
-  double v = (quarter ? -c : s) / (quarter ? s : c);
+  double n = quarter ? -c : s, nl = quarter ? -cl : sl;
+  double d = quarter ? s : c, dl = quarter ? sl : cl;
+  double q = n / d;
+  double v = q + (nl - q * dl) / d;
   return x == 0.0 ? x : v;
 }
 
@@ -498,12 +520,13 @@ FN double phx_erfc_core_f64(double a) {
   double top = phx_top_f64(a);
   double high = -top * top, low = -(a - top) * (a + top);
   double k = phx_ln2s_f64(high);
-  double r = (high - k * 0.6931471803691238) - (k * 1.9082149292705877e-10 - low);
-  double e = phx_expm1_core_f64(r);
+  double r1 = high - k * 0.6931471803691238, r2 = k * 1.9082149292705877e-10 - low;
+  double r = r1 - r2;
+  double tail = phx_expm1_tail_f64(r) + ((r1 - r) - r2);
   double d = 1.0 + 2.0 * a;
   double lost = (2.0 * a - (d - 1.0)) / d;
-  double sum = c + e;
-  double q = (1.0 + (sum + (c * e - lost * (1.0 + sum)))) / d;
+  double sum = r + (c + tail);
+  double q = (1.0 + (sum + (c * (r + tail) - lost * (1.0 + sum)))) / d;
   return phx_scale_f64(q, k);
 }
 
