@@ -61,12 +61,45 @@ class Folder {
     std::vector<Value> operands = r_.MapAll(node.operands());
     bool fills = true;
     for (const Value& v : operands) {
-      if (!IsLeaf(v.node->op())) return std::nullopt;
+      if (!IsKnown(v)) return std::nullopt;
       fills = fills && v.node->op() == Op::kFill;
     }
     if (fills && ir::IsPointwise(node.op())) return FoldElement(node, operands);
     if (Grows(node.op()) || node.op() == Op::kExtern) return std::nullopt;
     return FoldData(node, operands);
+  }
+
+  // A constant, or a view of constants: such views stay in the graph, and what is computed from them folds.
+  static bool IsKnown(Value v, int depth = 0) {
+    constexpr int kMaxDepth = 8;
+    if (IsLeaf(v.node->op())) return true;
+    if (!Grows(v.node->op()) || depth == kMaxDepth) return false;
+    for (const Value& operand : v.node->operands()) {
+      if (!IsKnown(operand, depth + 1)) return false;
+    }
+    return true;
+  }
+
+  // REQUIRES: IsKnown(v). Nothing when it is too large, of unknown size or has no value.
+  static std::optional<HostTensor> Known(Value v) {
+    if (!SmallEnough(v.type(), kMaxFoldedOperand)) return std::nullopt;
+    std::optional<std::vector<HostTensor>> result =
+        Compute(*v.node, {v.node->operands().begin(), v.node->operands().end()});
+    return result ? std::optional<HostTensor>(std::move((*result)[0])) : std::nullopt;
+  }
+
+  static std::optional<std::vector<HostTensor>> Compute(const Node& node, const std::vector<Value>& operands) {
+    std::vector<HostTensor> tensors;
+    for (const Value& v : operands) {
+      std::optional<HostTensor> tensor = Known(v);
+      if (!tensor) return std::nullopt;
+      tensors.push_back(*std::move(tensor));
+    }
+    std::vector<const HostTensor*> pointers;
+    for (const HostTensor& t : tensors) pointers.push_back(&t);
+    absl::StatusOr<std::vector<HostTensor>> result = ir::EvaluateNode(node, pointers, {});
+    if (!result.ok()) return std::nullopt;
+    return *std::move(result);
   }
 
   std::optional<Value> AsFill(const Node& node) {
@@ -95,17 +128,8 @@ class Folder {
   std::optional<Value> FoldData(const Node& node, const std::vector<Value>& operands) {
     const ir::TensorType& type = node.results()[0];
     if (!SmallEnough(type, kMaxFoldedBytes / ir::DTypeSize(type.dtype))) return std::nullopt;
-    std::vector<HostTensor> tensors;
-    for (const Value& v : operands) {
-      if (!SmallEnough(v.type(), kMaxFoldedOperand)) return std::nullopt;
-      absl::StatusOr<std::vector<HostTensor>> leaf = ir::EvaluateNode(*v.node, {}, {});
-      if (!leaf.ok()) return std::nullopt;
-      tensors.push_back(std::move((*leaf)[0]));
-    }
-    std::vector<const HostTensor*> pointers;
-    for (const HostTensor& t : tensors) pointers.push_back(&t);
-    absl::StatusOr<std::vector<HostTensor>> result = ir::EvaluateNode(node, pointers, {});
-    if (!result.ok()) return std::nullopt;
+    std::optional<std::vector<HostTensor>> result = Compute(node, operands);
+    if (!result) return std::nullopt;
     if (std::optional<ir::Scalar> only = OnlyElement((*result)[0])) {
       return r_.builder().Fill(*only, type.dtype, type.shape);
     }

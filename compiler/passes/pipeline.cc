@@ -35,6 +35,8 @@ constexpr Pass kPasses[] = {
     {"eliminate_common", "activations of one value are found only where it is computed once", EliminateCommon},
     {"eliminate_dead_code", "dead users keep chains from forming", EliminateDeadCode},
     {"form_library_epilogues", "late: it hides elementwise operators from the rules above", FormLibraryEpilogues},
+    {"simplify", "views around the new calls meet the views around the operators that are gone", Simplify},
+    {"eliminate_common", "calls that share an operand look at one view of it", EliminateCommon},
     {"split_reductions", "after simplify, which would put the two halves together again", SplitReductions},
     {"eliminate_dead_code", "last: what was replaced goes", EliminateDeadCode},
 };

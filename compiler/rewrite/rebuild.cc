@@ -43,7 +43,8 @@ std::vector<bool> LiveNodes(const ir::Graph& graph) {
   std::vector<bool> live(graph.nodes().size(), false);
   for (const ir::GraphOutput& output : graph.outputs()) live[output.value.node->id()] = true;
   for (auto node = graph.nodes().rbegin(); node != graph.nodes().rend(); ++node) {
-    bool kept = live[node->id()] || node->op() == ir::Op::kInput || ir::Info(node->op()).effects == ir::Effects::kEffect;
+    bool kept =
+        live[node->id()] || node->op() == ir::Op::kInput || ir::Info(node->op()).effects == ir::Effects::kEffect;
     live[node->id()] = kept;
     if (!kept) continue;
     for (const Value& operand : node->operands()) live[operand.node->id()] = true;

@@ -22,8 +22,8 @@ absl::StatusOr<Value> Once(const std::vector<Rule>& rules, Value value, ir::Buil
     if (!b.status().ok()) return absl::InternalError(absl::StrCat("rule \"", rule.name, "\": ", b.status().message()));
     if (!with || with == value) continue;
     if (with.type() != value.type()) {
-      return absl::InternalError(absl::StrCat("rule \"", rule.name, "\" makes ", with.type().ToString(), " of ",
-                                              ir::Print(*value.node)));
+      return absl::InternalError(
+          absl::StrCat("rule \"", rule.name, "\" makes ", with.type().ToString(), " of ", ir::Print(*value.node)));
     }
     if (hits) ++(*hits)[std::string(rule.name)];
     return with;
