@@ -214,7 +214,7 @@ def _fall_back(
 
 def _misfit(reason: str) -> None:
     counts.count_fallback(reason)
-    _warn_once(reason, f"a compiled graph was called eagerly: {reason}")
+    _warn_once(f"call:{reason[:40]}", f"a compiled graph was called eagerly: {reason}")
 
 
 _warned: set[str] = set()

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from preheat import dtypes, runtime
-from preheat.errors import PreheatError
 from preheat.expressions import evaluator
 from preheat.program import BuiltProgram, Result
 
@@ -71,9 +70,12 @@ class CompiledGraph:
                 with torch.profiler.record_function(self.name):
                     return self._run(given)
             return self._run(given)
-        except _Misfit as reason:
-            self._on_fallback(str(reason))
-            return self._eager(given)
+        except Exception as error:
+            # Programs write into nothing that eager would read, so the graph may run again: either eager fails as
+            # well, and says so in its own words, or the failure is ours.
+            results = self._eager(given)
+            self._on_fallback(f"{type(error).__name__.lstrip('_')}: {error}")
+            return results
 
     def _run(self, given: list[Any]) -> list[Any]:
         layout = self._layout(given)
@@ -84,14 +86,11 @@ class CompiledGraph:
         session = self._bound(inputs)
         outputs = [torch.empty_strided(sizes, strides, dtype=dtype) for sizes, strides, dtype in layout.outputs]
         passed = [inputs[i] for i in self._thawed]
-        try:
-            if layout.checked:
-                session.run_unchecked(layout.symbols, passed, outputs)
-            else:
-                _run_checked(session, passed, outputs)
-                layout.checked = True
-        except PreheatError as error:
-            raise _as_eager(error) from None
+        if layout.checked:
+            session.run_unchecked(layout.symbols, passed, outputs)
+        else:
+            session.run_into(passed, outputs)
+            layout.checked = True
         return [make(given, fitted, outputs) for make in layout.results]
 
     # --- Sizes ---
@@ -159,19 +158,6 @@ def refresh(addresses: set[int]) -> None:
 
 def _stamp(t: torch.Tensor) -> tuple[int, int]:
     return t.data_ptr(), -1 if t.is_inference() else t._version
-
-
-def _run_checked(session: runtime.Session, inputs: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None:
-    try:
-        session.run_into(inputs, outputs)
-    except PreheatError as error:
-        if error.kind in ("layout_mismatch", "dtype_mismatch", "shape_mismatch", "size_out_of_range", "guard_failed"):
-            raise _Misfit(error.kind) from None
-        raise
-
-
-def _as_eager(error: PreheatError) -> Exception:
-    return IndexError(str(error)) if error.code == "OUT_OF_RANGE" else error
 
 
 def _fit(t: Any, sizes: tuple[int, ...], strides: tuple[int, ...]) -> torch.Tensor:

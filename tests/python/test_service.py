@@ -1,0 +1,210 @@
+"""torch.compile against a real server, worker and runtime, judged by eager."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import preheat
+import pytest
+import torch
+from preheat import backend, program
+from torch import nn
+from torch.testing import assert_close
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("PREHEAT_BUILD", ROOT / "build" / "release"))
+
+
+def compilectl(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(BUILD / "bin" / "compilectl"), *arguments], capture_output=True, text=True, timeout=120)
+
+
+def free_port() -> str:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return str(s.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    data, port = str(tmp_path_factory.mktemp("server")), free_port()
+    started = compilectl("server", "start", "--data-dir", data, "--port", port, "--http-port", free_port())
+    assert started.returncode == 0, started.stderr
+    yield f"localhost:{port}"
+    stopped = compilectl("server", "stop", "--data-dir", data)
+    assert stopped.returncode == 0, stopped.stderr
+
+
+@pytest.fixture(autouse=True)
+def own_process_state(server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Iterator[None]:
+    monkeypatch.setenv("PREHEAT_SERVER", server)
+    monkeypatch.setenv("PREHEAT_REQUIRED", "1")
+    monkeypatch.setenv("PREHEAT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PREHEAT_RUNTIME", str(BUILD / "lib" / "libpreheat_runtime.so"))
+    monkeypatch.setattr(backend, "_warned", set())
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    preheat.reset_report()
+    yield
+    torch._dynamo.reset()
+
+
+def check(fn: Callable[..., Any], *args: Any, **options: Any) -> dict[str, Any]:
+    """Compares with eager and gives the report, in which nothing ran eagerly."""
+    want = fn(*args)
+    got = torch.compile(fn, backend="preheat", **options)(*args)
+    assert_close(got, want)
+    report = preheat.report().to_dict()
+    assert report["fallbacks"] == {}, report
+    return report
+
+
+class Mlp(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+def test_inference_is_compiled_then_fetched() -> None:
+    model = Mlp().eval()
+    with torch.no_grad():
+        first = check(model, torch.randn(3, 8))["graphs"]
+        torch._dynamo.reset()
+        second = check(model, torch.randn(3, 8))["graphs"][1:]
+    assert [g["result"] for g in first + second] == ["compiled", "hit"]
+    assert first[0]["key"] == second[0]["key"] and first[0]["kernels_after"] < first[0]["kernels_before"]
+    assert first[0]["extern_ops"] == {} and first[0]["native_ops"]
+    assert preheat.report().seconds_saved > 0
+
+
+def test_another_process_fetches(tmp_path: pathlib.Path) -> None:
+    script = (
+        "import json, torch, preheat\n"
+        "f = torch.compile(lambda x: torch.tanh(x * 2).sum(1), backend='preheat')\n"
+        "f(torch.ones(3, 5))\n"
+        "print(json.dumps(preheat.report().to_dict()))\n"
+    )
+    results = []
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        results.append(json.loads(done.stdout.splitlines()[-1])["graphs"][0]["result"])
+    assert results == ["compiled", "hit"]
+
+
+def test_training_step() -> None:
+    model, x = Mlp(), torch.randn(3, 8, requires_grad=True)
+
+    def step() -> list[torch.Tensor]:
+        for t in [*model.parameters(), x]:
+            t.grad = None
+        fast(x).pow(2).sum().backward()
+        return [t.grad for t in [*model.parameters(), x]]
+
+    fast: Any = model
+    want = step()
+    fast = torch.compile(model, backend="preheat")
+    assert_close(step(), want)
+    report = preheat.report().to_dict()
+    assert [g["kind"] for g in report["graphs"]] == ["forward", "backward"] and report["fallbacks"] == {}
+
+
+def test_one_artifact_for_a_range_of_sizes() -> None:
+    fast = torch.compile(lambda x: torch.softmax(x * 3, dim=-1), backend="preheat", dynamic=True)
+    for shape in ((3, 5), (7, 64), (2, 9)):
+        x = torch.randn(shape)
+        assert_close(fast(x), torch.softmax(x * 3, dim=-1))
+    report = preheat.report().to_dict()
+    assert len(report["graphs"]) == 1 and report["fallbacks"] == {}
+
+
+def test_operators_without_a_native_form_are_extern_calls() -> None:
+    a = torch.eye(4) * 3 + torch.randn(4, 4) * 0.1
+    report = check(lambda x: torch.linalg.inv(x + 1) * 2, a)
+    assert report["graphs"][0]["extern_ops"]
+
+
+def test_random_operators_draw_as_eager_does() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.dropout(x * 2, 0.5) + torch.rand_like(x)
+
+    x = torch.ones(128)
+    torch.manual_seed(5)
+    want = [fn(x), torch.rand(1)]
+    torch.manual_seed(5)
+    assert_close([torch.compile(fn, backend="preheat")(x), torch.rand(1)], want)
+    assert preheat.report().fallbacks == {}
+
+
+def test_an_index_out_of_range_raises_as_in_eager() -> None:
+    fast = torch.compile(lambda t, i: nn.functional.embedding(i, t) * 2, backend="preheat")
+    table = torch.randn(5, 3)
+    assert_close(fast(table, torch.tensor([4, 0])), table[[4, 0]] * 2)
+    with pytest.raises(IndexError):
+        fast(table, torch.tensor([5, 0]))
+
+
+def test_frozen_parameters_and_refresh() -> None:
+    model = Mlp().eval()
+    fast = torch.compile(model, backend="preheat", options={"freeze": True})
+    x = torch.randn(3, 8)
+    with torch.no_grad():
+        assert_close(fast(x), model(x))
+        for p in model.parameters():
+            p.mul_(1.5)
+        assert_close(fast(x), model(x))
+        for p in model.parameters():
+            p.data.mul_(0.5)
+        preheat.refresh(model)
+        assert_close(fast(x), model(x))
+    assert preheat.report().fallbacks == {}
+
+
+def test_a_program_through_the_client() -> None:
+    gm = torch.fx.experimental.proxy_tensor.make_fx(lambda x, y: torch.mm(x, y).relu() + 1, tracing_mode="fake")(
+        torch.ones(2, 3), torch.ones(3, 4)
+    )
+    executable = preheat.Client().compile(program.build(gm).proto, name="relu")
+    x, y = torch.randn(2, 3), torch.randn(3, 4)
+    assert_close(executable.bind().run([x, y]), [torch.mm(x, y).relu() + 1])
+    with pytest.raises(preheat.PreheatError) as error:
+        executable.bind().run([x, y.t()])
+    assert error.value.kind in ("shape_mismatch", "layout_mismatch")
+
+
+def _in_child(queue: Any) -> None:
+    torch.set_num_threads(1)
+    torch._dynamo.reset()
+    out = torch.compile(lambda x: torch.exp(x) - 4, backend="preheat")(torch.zeros(3))
+    queue.put(out.tolist())
+
+
+def test_a_forked_child_works() -> None:
+    check(lambda x: x * 2 + 7, torch.ones(3))
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_in_child, args=(queue,))
+    child.start()
+    assert queue.get(timeout=120) == [-3.0, -3.0, -3.0]
+    child.join(30)
+
+
+def test_what_was_recorded_is_warmed(server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "recorded"
+    monkeypatch.setenv("PREHEAT_RECORD", str(folder))
+    check(lambda x: torch.sigmoid(x).mean(0), torch.randn(4, 6))
+    (file,) = folder.glob("*.preheat")
+    answered = compilectl("--server", server, "--json", "compile", str(file))
+    assert answered.returncode == 0, answered.stderr
+    assert json.loads(answered.stdout)["result"] == "hit"
