@@ -37,6 +37,15 @@ Value ChannelVector(Value v) {
   return v.type().rank() >= 3 ? v : Value{};
 }
 
+// Is scaling the filter cheaper than scaling the result? If neither it nor the scale changes, it costs nothing;
+// otherwise the result must be clearly larger, and both sizes known.
+bool Pays(const Node& conv, Value scale, const std::vector<bool>& frozen) {
+  if (frozen[conv.operand(1).node->id()] && frozen[scale.node->id()]) return true;
+  auto filter = conv.operand(1).type().NumElements().constant();
+  auto result = conv.results()[0].NumElements().constant();
+  return filter && result && *filter <= *result / 4;
+}
+
 struct Scaled {
   const Node* conv;
   Value bias;  // null without; [1, channels, 1...], as `scale`
@@ -54,19 +63,15 @@ bool IsPlainConv(Value v, const Users& users) {
 // Does `product` multiply a convolution, perhaps with a bias, by channels?
 std::optional<Scaled> Find(const Node& product, const Users& users, const std::vector<bool>& frozen) {
   if (product.op() != Op::kMul || product.operand(0) == product.operand(1)) return std::nullopt;
-  auto known = [&](Value vector, Value of) {
-    return vector && frozen[vector.node->id()] && vector.shape()[1] == of.shape()[1];
-  };
+  auto fits = [](Value vector, Value of) { return vector && vector.shape()[1] == of.shape()[1]; };
   for (Value scaled : product.operands()) {
     Value scale = ChannelVector(Other(product, scaled));
-    if (!known(scale, scaled)) continue;
-    if (IsPlainConv(scaled, users) && frozen[scaled.node->operand(1).node->id()]) {
-      return Scaled{scaled.node, {}, scale};
-    }
+    if (!fits(scale, scaled)) continue;
+    if (IsPlainConv(scaled, users) && Pays(*scaled.node, scale, frozen)) return Scaled{scaled.node, {}, scale};
     if (scaled.node->op() != Op::kAdd || users.Only(scaled) == nullptr) continue;
     for (Value conv : scaled.node->operands()) {
       Value bias = ChannelVector(Other(*scaled.node, conv));
-      if (IsPlainConv(conv, users) && known(bias, scaled) && frozen[conv.node->operand(1).node->id()]) {
+      if (IsPlainConv(conv, users) && fits(bias, scaled) && Pays(*conv.node, scale, frozen)) {
         return Scaled{conv.node, bias, scale};
       }
     }
