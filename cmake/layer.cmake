@@ -29,7 +29,8 @@ function(preheat_layer name)
     target_compile_options(${name}_test PRIVATE -Wall -Wextra -Werror)
     preheat_source_dir(${tests})
     set_target_properties(${name}_test PROPERTIES CROSSCOMPILING_EMULATOR ${CMAKE_SOURCE_DIR}/cmake/in_own_folder.sh)
-    gtest_discover_tests(${name}_test TEST_PREFIX "${name}/" NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+    gtest_discover_tests(${name}_test TEST_PREFIX "${name}/" NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST
+                         DISCOVERY_TIMEOUT 120 PROPERTIES TIMEOUT 300)
   endif()
 endfunction()
 
