@@ -121,6 +121,7 @@ Work WorkOf(Context& context, const Executable& executable) {
 }
 
 absl::StatusOr<Outcome> Run(Context& context, const Flags& flags) {
+  const absl::Time start = absl::Now();
   ASSIGN_OR_RETURN(Fetched fetched, IsKey(flags.model) ? FetchKey(context, flags) : FetchModel(context, flags));
   context.progress().Clear();
   preheat_extern_handler handler = nullptr;
@@ -128,6 +129,7 @@ absl::StatusOr<Outcome> Run(Context& context, const Flags& flags) {
     if (const auto torch = TorchLibrary::Get(); torch.ok()) handler = (*torch)->extern_handler();
   }
   ASSIGN_OR_RETURN(std::unique_ptr<BoundRun> run, BoundRun::Make(fetched.executable, fetched.inputs, handler));
+  const double seconds = absl::ToDoubleSeconds(absl::Now() - start);  // until the first run may begin
   ASSIGN_OR_RETURN(Times times, Measure(*run, flags.repeat));
   std::string why;
   const double eager_ms = flags.no_eager ? std::nan("") : EagerMs(fetched, flags.repeat, why);
@@ -137,14 +139,15 @@ absl::StatusOr<Outcome> Run(Context& context, const Flags& flags) {
   Outcome outcome;
   outcome.document = {{"key", result.key()},
                       {"result", ResultName(result.result())},
+                      {"seconds", Number(seconds)},
                       {"ms", {{"p50", Number(times.p50)}, {"p99", Number(times.p99)}}},
                       {"eager_ms", Number(eager_ms)},
                       {"gb_per_s", Number(gb_per_s)},
                       {"tflop_per_s", Number(tflop_per_s)}};
-  outcome.text =
-      absl::StrCat(result.key(), "\n", ResultName(result.result()), "; ", fetched.weights, "; ", flags.repeat,
-                   " runs\npreheat  ", HumanNumber(times.p50), " ms (p99 ", HumanNumber(times.p99), " ms), ",
-                   HumanNumber(gb_per_s), " GB/s, ", HumanNumber(tflop_per_s), " TFLOP/s\n");
+  outcome.text = absl::StrCat(result.key(), "\n", ResultName(result.result()), ", ready in ", HumanNumber(seconds),
+                              " s; ", fetched.weights, "; ", flags.repeat, " runs\npreheat  ", HumanNumber(times.p50),
+                              " ms (p99 ", HumanNumber(times.p99), " ms), ", HumanNumber(gb_per_s), " GB/s, ",
+                              HumanNumber(tflop_per_s), " TFLOP/s\n");
   if (std::isfinite(eager_ms))
     absl::StrAppend(&outcome.text, "eager    ", HumanNumber(eager_ms), " ms: ", HumanNumber(eager_ms / times.p50),
                     " times as long\n");
