@@ -138,6 +138,17 @@ def test_inference_outputs_that_share_memory_share_it(interpreted: list[Any]) ->
     assert a[0, 0] == 7
 
 
+def test_views_of_what_is_not_returned_itself_share_memory(interpreted: list[Any]) -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x * 2
+        return *y.split(1), y.view(-1)
+
+    a, _, flat = compare(fn, torch.randn(2, 2))
+    a[0, 1] = 7
+    assert flat[1] == 7
+    assert len(interpreted[0][1].proto.outputs) == 1
+
+
 def test_expanded_result(interpreted: list[Any]) -> None:
     assert compare(lambda x: (x + 1).expand(3, 4), torch.randn(1, 4)).stride() == (0, 1)
 

@@ -6,6 +6,7 @@ outputs, and sizes.
 
 from __future__ import annotations
 
+import collections
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -110,7 +111,7 @@ class _Builder:
             elif node.op == "call_function":
                 self._call(node)
             elif node.op == "output":
-                results = [self._result(n) for n in self._output_list(node)]
+                results = self._results_of_call(self._output_list(node))
             elif node.op != "placeholder":
                 raise Unsupported(f"node {node.name} is a {node.op}")
         types = [self.proto.values[o.value].tensor for o in self.proto.outputs]
@@ -212,6 +213,16 @@ class _Builder:
         outputs = node.args[0]
         return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
 
+    def _results_of_call(self, nodes: list[Any]) -> list[Result]:
+        # Memory that eager's results share is one output, of which they are views; so are results that repeat elements.
+        tensors = {n for n in nodes if isinstance(n, fx.Node) and isinstance(n.meta.get("val"), torch.Tensor)}
+        roots = collections.Counter(self._root(n) for n in tensors)
+        for node in nodes:
+            if node in tensors and (root := self._root(node)) not in self.arguments:
+                if root is node or roots[root] > 1 or _overlaps(node.meta["val"]):
+                    self._output(root)
+        return [self._result(n) for n in nodes]
+
     def _result(self, node: Any) -> Result:
         if node is None:
             return Result("none")
@@ -225,7 +236,7 @@ class _Builder:
         if node in self.arguments:
             return Result("argument", index=self.arguments[node], dtype=value.dtype)
         root = self._root(node)
-        if root is not node and (root in self.arguments or self.values.get(root) in self.outputs or _overlaps(value)):
+        if root is not node and (root in self.arguments or self.values.get(root) in self.outputs):
             return self._view(node, root)
         return Result("output", index=self._output(node), dtype=value.dtype)
 
