@@ -46,9 +46,8 @@ struct None {
 };
 
 // One argument. Sizes are expressions, constants among them: an int argument is an Expr.
-using Argument =
-    std::variant<None, ValueRef, std::vector<std::optional<ValueRef>>, ir::Expr, double, bool, std::string, Complex,
-                 ir::DType, Enum, std::vector<ir::Expr>, std::vector<double>, std::vector<bool>>;
+using Argument = std::variant<None, ValueRef, std::vector<std::optional<ValueRef>>, ir::Expr, double, bool, std::string,
+                              Complex, ir::DType, Enum, std::vector<ir::Expr>, std::vector<double>, std::vector<bool>>;
 
 struct NamedArgument {
   std::string name;  // the schema's
@@ -57,7 +56,7 @@ struct NamedArgument {
 };
 
 struct AtenNode {
-  std::string op;  // "aten.add.Tensor"
+  std::string op;                   // "aten.add.Tensor"
   std::vector<NamedArgument> args;  // in schema order; omitted ones have their default
   // Results in order. -1: none (an absent optional). A result that is a list of tensors is flattened here and
   // `result_is_list` set (split, unbind).
@@ -95,12 +94,12 @@ struct ConstantData {
 };
 inline constexpr size_t kMaxConstantBytes = 4096;
 
-struct DebugInfo {  // never hashed
+struct DebugInfo {                       // never hashed
   std::vector<std::string> value_names;  // one a value
   struct Location {
     std::string op, name, stack;  // stack: "file.py:12 in forward: code" lines
   };
-  std::vector<Location> locations;  // AtenNode::debug_id
+  std::vector<Location> locations;       // AtenNode::debug_id
   std::vector<std::string> input_names;  // "encoder.layer.0.weight", one an input
   std::vector<std::string> output_names;
 };

@@ -37,12 +37,14 @@ std::map<std::string, std::string> SymbolsByName(const AtenProgram& program) {
 
 absl::Status UnknownDimension(const AtenProgram& program, const std::string& name) {
   std::vector<std::string> right = DimensionNames(program);
-  return MakeError(absl::StatusCode::kInvalidArgument,
-                   {.kind = "unknown_dimension",
-                    .message = right.empty() ? absl::StrCat("\"", name, "\" is given, but the program has no symbolic dimension")
-                                             : absl::StrCat("the program has no dimension \"", name, "\"; it has ", absl::StrJoin(right, ", ")),
-                    .where = name,
-                    .fix = right.empty() ? "leave the dimension out, or export with dynamic shapes" : "use one of these names"});
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      {.kind = "unknown_dimension",
+       .message = right.empty() ? absl::StrCat("\"", name, "\" is given, but the program has no symbolic dimension")
+                                : absl::StrCat("the program has no dimension \"", name, "\"; it has ",
+                                               absl::StrJoin(right, ", ")),
+       .where = name,
+       .fix = right.empty() ? "leave the dimension out, or export with dynamic shapes" : "use one of these names"});
 }
 
 absl::Status OutOfRange(const std::string& name, int64_t value, absl::string_view allowed) {
@@ -122,11 +124,10 @@ absl::Status CheckGuards(const AtenProgram& program, const std::map<std::string,
   for (const Expr& guard : program.guards) {
     if (guard.constant().value_or(0) >= 0) continue;
     std::string given = absl::StrJoin(dims, ", ", absl::PairFormatter(" = "));
-    return MakeError(absl::StatusCode::kInvalidArgument,
-                     {.kind = "dimension_out_of_range",
-                      .message = absl::StrCat("the program does not allow ", given),
-                      .where = "",
-                      .fix = "take values for which the model was exported"});
+    return MakeError(absl::StatusCode::kInvalidArgument, {.kind = "dimension_out_of_range",
+                                                          .message = absl::StrCat("the program does not allow ", given),
+                                                          .where = "",
+                                                          .fix = "take values for which the model was exported"});
   }
   return absl::OkStatus();
 }

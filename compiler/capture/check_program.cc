@@ -47,7 +47,8 @@ class Checker {
   absl::Status Symbols() {
     for (const ir::Symbol& symbol : program_.symbols) {
       if (symbol.name != absl::StrCat("d", symbols_.size())) {
-        return Malformed(absl::StrCat("symbol number ", symbols_.size(), " must be called d", symbols_.size(), ", not \"", symbol.name, "\""));
+        return Malformed(absl::StrCat("symbol number ", symbols_.size(), " must be called d", symbols_.size(),
+                                      ", not \"", symbol.name, "\""));
       }
       if (symbol.min < 0 || symbol.min > kMaxMagnitude || symbol.max.value_or(symbol.min) < symbol.min) {
         return Malformed(absl::StrCat("the range of ", symbol.name, " is empty or negative"));
@@ -155,12 +156,15 @@ class Checker {
   absl::Status Output(const OutputSpec& output, int index) const {
     if (output.value != -1) RETURN_IF_ERROR(Use(output.value));
     int inputs = static_cast<int>(program_.inputs.size());
-    if (output.mutates < -1 || output.mutates >= inputs || output.aliases_input < -1 || output.aliases_input >= inputs) {
+    if (output.mutates < -1 || output.mutates >= inputs || output.aliases_input < -1 ||
+        output.aliases_input >= inputs) {
       return Malformed("it names an input that does not exist");
     }
-    if (output.aliases_output < -1 || output.aliases_output >= index) return Malformed("it aliases an output that is not before it");
+    if (output.aliases_output < -1 || output.aliases_output >= index)
+      return Malformed("it aliases an output that is not before it");
     bool mutation = output.kind == OutputSpec::Kind::kMutatesInput;
-    if (mutation != (output.mutates >= 0) || (mutation && output.value < 0)) return Malformed("a mutation names no input or no value");
+    if (mutation != (output.mutates >= 0) || (mutation && output.value < 0))
+      return Malformed("a mutation names no input or no value");
     return mutation ? SameType(output) : absl::OkStatus();
   }
 

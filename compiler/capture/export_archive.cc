@@ -75,7 +75,8 @@ class Importer {
     const std::string& kind = spec.begin().key();
     const Json& body = spec.begin().value();
     if (kind == "constant_input") return absl::OkStatus();  // its value stands in the nodes already
-    if (kind == "parameter") return AddTensorInput(scope, body, ir::InputKind::kParameter, Text(Field(body, "parameter_name")));
+    if (kind == "parameter")
+      return AddTensorInput(scope, body, ir::InputKind::kParameter, Text(Field(body, "parameter_name")));
     if (kind == "buffer") return AddTensorInput(scope, body, ir::InputKind::kBuffer, Text(Field(body, "buffer_name")));
     if (kind == "tensor_constant") return AddConstant(scope, body);
     if (kind == "user_input") return AddUserInput(scope, Field(body, "arg"));
@@ -103,7 +104,8 @@ class Importer {
     if (!elements || static_cast<int64_t>(data->second.size()) != *elements * ir::DTypeSize(type.dtype)) {
       return Malformed(absl::StrCat("the constant ", title, " does not have the bytes of its type ", type.ToString()));
     }
-    if (data->second.size() > kMaxConstantBytes) return Malformed(absl::StrCat("the constant ", title, " is larger than 4 KiB"));
+    if (data->second.size() > kMaxConstantBytes)
+      return Malformed(absl::StrCat("the constant ", title, " is larger than 4 KiB"));
     program_.values[id].type.strides = ir::RowMajorStrides(type.shape);
     program_.constants.push_back({.value = id, .data = data->second});
     return absl::OkStatus();
@@ -130,7 +132,8 @@ class Importer {
     for (const Json& node : Field(*scope.graph, "nodes")) {
       absl::Status status = AddNode(scope, node, depth);
       if (!status.ok()) {
-        return WithWhere(status, absl::StrCat("node ", Text(Field(node, "name")), " (", Text(Field(node, "target")), ")"));
+        return WithWhere(status,
+                         absl::StrCat("node ", Text(Field(node, "name")), " (", Text(Field(node, "target")), ")"));
       }
     }
     return absl::OkStatus();
@@ -140,12 +143,14 @@ class Importer {
     absl::string_view target = Text(Field(node, "target"));
     if (absl::ConsumePrefix(&target, "torch.ops.higher_order.")) return Inline(scope, node, target, depth);
     if (!absl::ConsumePrefix(&target, "torch.ops.")) return absl::OkStatus();  // operator.*, torch.sym_*: sizes
-    if (absl::StartsWith(target, "aten.sym_") || absl::StartsWith(target, "aten._assert_tensor_metadata")) return absl::OkStatus();
+    if (absl::StartsWith(target, "aten.sym_") || absl::StartsWith(target, "aten._assert_tensor_metadata"))
+      return absl::OkStatus();
     if (OnlySizes(node)) return absl::OkStatus();
     AtenNode out{.op = std::string(target), .args = {}, .results = {}};
     for (const Json& input : Field(node, "inputs")) {
       ASSIGN_OR_RETURN(Argument value, reader_.ArgumentOf(scope, Field(input, "arg")));
-      out.args.push_back({.name = Text(Field(input, "name")), .value = std::move(value), .keyword = Field(input, "kind") == 2});
+      out.args.push_back(
+          {.name = Text(Field(input, "name")), .value = std::move(value), .keyword = Field(input, "kind") == 2});
     }
     RETURN_IF_ERROR(AddResults(scope, Field(node, "outputs"), out));
     out.debug_id = AddLocation(node);
@@ -192,8 +197,9 @@ class Importer {
   int AddLocation(const Json& node) {
     std::string stack = Text(Field(Field(node, "metadata"), "stack_trace"));
     if (stack.size() > kMaxStack) stack = stack.substr(stack.size() - kMaxStack);
-    program_.debug.locations.push_back(
-        {.op = std::string(absl::StripPrefix(Text(Field(node, "target")), "torch.ops.")), .name = Text(Field(node, "name")), .stack = std::move(stack)});
+    program_.debug.locations.push_back({.op = std::string(absl::StripPrefix(Text(Field(node, "target")), "torch.ops.")),
+                                        .name = Text(Field(node, "name")),
+                                        .stack = std::move(stack)});
     return static_cast<int>(program_.debug.locations.size()) - 1;
   }
 
@@ -226,7 +232,8 @@ class Importer {
                       .fix = "export the model without it: no torch.cond, no autocast inside the model"});
   }
 
-  absl::Status InlineGraph(Scope& outer, const Json& node, const Json& graph, const std::vector<ValueRef>& operands, int depth) {
+  absl::Status InlineGraph(Scope& outer, const Json& node, const Json& graph, const std::vector<ValueRef>& operands,
+                           int depth) {
     Scope inner{&graph, {}};
     size_t next = 0;
     for (const Json& input : Field(graph, "inputs")) {
@@ -254,7 +261,8 @@ class Importer {
   static std::vector<std::string> ResultNames(const Json& node) {
     std::vector<std::string> names;
     for (const Json& output : Field(node, "outputs")) {
-      if (const Json& tensor = Field(output, "as_tensor"); !tensor.is_null()) names.push_back(Text(Field(tensor, "name")));
+      if (const Json& tensor = Field(output, "as_tensor"); !tensor.is_null())
+        names.push_back(Text(Field(tensor, "name")));
       for (const Json& item : Field(output, "as_tensors")) names.push_back(Text(Field(item, "name")));
     }
     return names;
@@ -327,7 +335,8 @@ class Importer {
         if (!symbol) continue;
         std::string place = absl::StrCat(input, ".", axis);
         program_.dim_names.emplace(*symbol, place);  // the first place wins, unless a name was recorded
-        if (const std::string& name = Text(Field(names, place.c_str())); !name.empty()) program_.dim_names[*symbol] = name;
+        if (const std::string& name = Text(Field(names, place.c_str())); !name.empty())
+          program_.dim_names[*symbol] = name;
       }
     }
     return absl::OkStatus();

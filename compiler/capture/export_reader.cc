@@ -40,8 +40,8 @@ std::optional<DType> ScalarType(int64_t number) {
 
 constexpr std::array<absl::string_view, 8> kLayouts = {"",           "sparse_coo", "sparse_csr", "sparse_csc",
                                                        "sparse_bsr", "sparse_bsc", "_mkldnn",    "strided"};
-constexpr std::array<absl::string_view, 5> kMemoryFormats = {"", "contiguous_format", "channels_last", "channels_last_3d",
-                                                             "preserve_format"};
+constexpr std::array<absl::string_view, 5> kMemoryFormats = {"", "contiguous_format", "channels_last",
+                                                             "channels_last_3d", "preserve_format"};
 
 template <size_t N>
 absl::StatusOr<Argument> EnumOf(Enum::Kind kind, const std::array<absl::string_view, N>& names, const Json& number) {
@@ -63,7 +63,8 @@ absl::StatusOr<double> Float(const Json& value) {
 
 absl::StatusOr<int64_t> Int(const Json& value) {
   if (!value.is_number_integer()) return Malformed("an int is not an integer");
-  if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+  if (value.is_number_unsigned() &&
+      value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
     return Malformed("an int is 2^63 or more");
   }
   return value.get<int64_t>();
@@ -93,11 +94,12 @@ absl::StatusOr<Expr> ExportReader::Symbol(const std::string& name) {
   auto known = canonical_.find(name);
   if (known != canonical_.end()) return Expr::Symbol(known->second);
   if (absl::StartsWith(name, "u") || absl::StartsWith(name, "zuf")) {
-    return MakeError(absl::StatusCode::kUnimplemented,
-                     {.kind = "data_dependent_size",
-                      .message = absl::StrCat("the size ", name, " depends on the contents of a tensor"),
-                      .where = "",
-                      .fix = "pad to a fixed size, or keep item(), nonzero() and masks as indices out of the exported part"});
+    return MakeError(
+        absl::StatusCode::kUnimplemented,
+        {.kind = "data_dependent_size",
+         .message = absl::StrCat("the size ", name, " depends on the contents of a tensor"),
+         .where = "",
+         .fix = "pad to a fixed size, or keep item(), nonzero() and masks as indices out of the exported part"});
   }
   ir::Symbol symbol{.name = absl::StrCat("d", symbols_.size()), .min = 0, .max = std::nullopt};
   const Json& range = Field(ranges_, name.c_str());
@@ -107,7 +109,8 @@ absl::StatusOr<Expr> ExportReader::Symbol(const std::string& name) {
   }
   if (Field(range, "max_val").is_number_integer()) {
     const Json& max = Field(range, "max_val");
-    if (!max.is_number_unsigned() || max.get<uint64_t>() < static_cast<uint64_t>(kMaxMagnitude)) symbol.max = max.get<int64_t>();
+    if (!max.is_number_unsigned() || max.get<uint64_t>() < static_cast<uint64_t>(kMaxMagnitude))
+      symbol.max = max.get<int64_t>();
     if (symbol.max && *symbol.max < symbol.min) return Malformed(absl::StrCat("the range of ", name, " is empty"));
   }
   canonical_[name] = symbol.name;
@@ -144,7 +147,8 @@ absl::StatusOr<AtenType> ExportReader::TypeOf(const Json& meta) {
     type.strides.push_back(std::move(e));
   }
   RETURN_IF_ERROR(CheckShape(type.tensor.shape));
-  if (const Json& layout = Field(meta, "layout"); layout.is_number_integer() && layout != 7) return Unsupported("sparse tensor");
+  if (const Json& layout = Field(meta, "layout"); layout.is_number_integer() && layout != 7)
+    return Unsupported("sparse tensor");
   type.device_type = Text(Field(Field(meta, "device"), "type"));
   return type;
 }
@@ -235,7 +239,8 @@ absl::StatusOr<Argument> ExportReader::ListArgument(const Scope& scope, const st
 }
 
 // Floats and bools that the exporter left symbolic: constants pass, others would need a run-time scalar.
-absl::StatusOr<Argument> ExportReader::SymbolicScalar(const Scope& scope, const std::string& kind, const Json& argument) {
+absl::StatusOr<Argument> ExportReader::SymbolicScalar(const Scope& scope, const std::string& kind,
+                                                      const Json& argument) {
   if (const Json& value = Field(argument, "as_float"); !value.is_null()) {
     ASSIGN_OR_RETURN(double v, Float(value));
     return Argument(v);
@@ -268,7 +273,8 @@ absl::StatusOr<Argument> ExportReader::ArgumentOf(const Scope& scope, const Json
     ASSIGN_OR_RETURN(double v, Float(value));
     return Argument(v);
   }
-  if (kind == "as_bool") return value.is_boolean() ? absl::StatusOr<Argument>(value.get<bool>()) : Malformed("a bool is not true or false");
+  if (kind == "as_bool")
+    return value.is_boolean() ? absl::StatusOr<Argument>(value.get<bool>()) : Malformed("a bool is not true or false");
   if (kind == "as_string") return Argument(Text(value));
   if (kind == "as_sym_int") {
     ASSIGN_OR_RETURN(Expr e, SymIntArgument(scope, value));

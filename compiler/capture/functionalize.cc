@@ -19,7 +19,9 @@ constexpr int kMaxChain = 4096;  // of views of views: they are taken anew by re
 // was taken and is taken anew when it is read in a later generation.
 class Functionalizer {
  public:
-  explicit Functionalizer(AtenProgram& program) : program_(program), source_(std::move(program.nodes)) { program.nodes.clear(); }
+  explicit Functionalizer(AtenProgram& program) : program_(program), source_(std::move(program.nodes)) {
+    program.nodes.clear();
+  }
 
   absl::Status Run() {
     places_.resize(program_.values.size());
@@ -132,7 +134,8 @@ class Functionalizer {
     if (place.storage < 0) return Unsupported("a size is written");
     Storage& storage = storages_[place.storage];
     if (storage.constant) return Unsupported("the program writes into a constant");
-    if (storage.maybe_shared) return Unsupported("the program writes into a tensor that may or may not share memory with its reshaped form");
+    if (storage.maybe_shared)
+      return Unsupported("the program writes into a tensor that may or may not share memory with its reshaped form");
     if (place.parent < 0) {
       storage.current = updated;
       ++storage.generation;
@@ -225,7 +228,8 @@ class Functionalizer {
     AtenType type = program_.values[value].type;
     type.tensor.dtype = dtype;
     AtenNode cast{.op = "aten._to_copy.default",
-                  .args = {{.name = "self", .value = ValueRef{value}, .keyword = false}, {.name = "dtype", .value = dtype, .keyword = true}},
+                  .args = {{.name = "self", .value = ValueRef{value}, .keyword = false},
+                           {.name = "dtype", .value = dtype, .keyword = true}},
                   .results = {}};
     return Emit(std::move(cast), type, debug_id);
   }
@@ -249,13 +253,16 @@ class Functionalizer {
   }
 
   absl::Status AliasOf(int value, int parent) {
-    AtenNode alias{.op = "aten.alias.default", .args = {{.name = "self", .value = ValueRef{parent}, .keyword = false}}, .results = {value}};
+    AtenNode alias{.op = "aten.alias.default",
+                   .args = {{.name = "self", .value = ValueRef{parent}, .keyword = false}},
+                   .results = {value}};
     return VisitAlias(alias, nullptr);
   }
 
   // The functional form has two results more: the new running mean and variance.
   absl::Status VisitBatchNorm(const AtenNode& node) {
-    AtenNode value{.op = "aten._native_batch_norm_legit_functional.default", .args = {}, .results = {}, .debug_id = node.debug_id};
+    AtenNode value{
+        .op = "aten._native_batch_norm_legit_functional.default", .args = {}, .results = {}, .debug_id = node.debug_id};
     for (const NamedArgument& arg : node.args) {
       if (arg.name == "cudnn_enabled") continue;
       value.args.push_back(arg);
@@ -268,7 +275,8 @@ class Functionalizer {
     ReplaceOperands(value);
     value.results = node.results;
     const AtenType& mean_type = program_.values[mean->id].type;
-    while (value.results.size() < 3) value.results.push_back(NewValue(mean_type));  // saved mean and 1/deviation, unused
+    while (value.results.size() < 3)
+      value.results.push_back(NewValue(mean_type));  // saved mean and 1/deviation, unused
     int new_mean = NewValue(program_.values[mean->id].type);
     int new_variance = NewValue(program_.values[variance->id].type);
     value.results.push_back(new_mean);
@@ -301,7 +309,8 @@ class Functionalizer {
       names.push_back(i < program_.debug.output_names.size() ? program_.debug.output_names[i] : "");
     }
     program_.outputs = std::move(outputs);
-    if (!program_.debug.output_names.empty() || !program_.debug.input_names.empty()) program_.debug.output_names = std::move(names);
+    if (!program_.debug.output_names.empty() || !program_.debug.input_names.empty())
+      program_.debug.output_names = std::move(names);
     return absl::OkStatus();
   }
 

@@ -37,7 +37,8 @@ absl::Status Malformed(absl::string_view what) {
 }
 
 absl::StatusOr<Json> ParseJson(absl::string_view text) {
-  if (text.size() > kMaxProgramBytes) return Malformed(absl::StrCat("JSON of ", text.size(), " bytes; at most 256 MiB are read"));
+  if (text.size() > kMaxProgramBytes)
+    return Malformed(absl::StrCat("JSON of ", text.size(), " bytes; at most 256 MiB are read"));
   if (Depth(text) > kMaxJsonDepth) return Malformed(absl::StrCat("JSON is nested more than ", kMaxJsonDepth, " deep"));
   Json parsed = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (parsed.is_discarded()) return Malformed("text is not JSON");

@@ -55,8 +55,9 @@ int64_t Magnitude(const ir::Expr& e) {
 absl::Status CheckMagnitude(const ir::Expr& e) {
   if (Magnitude(e) > kMaxMagnitude) return Overflow(e);
   if (!e.is_constant() && e.terms().size() > kMaxTerms) {
-    return MakeError(absl::StatusCode::kOutOfRange,
-                     {.kind = "size_overflow", .message = "an expression has more than 64 terms", .where = "", .fix = ""});
+    return MakeError(
+        absl::StatusCode::kOutOfRange,
+        {.kind = "size_overflow", .message = "an expression has more than 64 terms", .where = "", .fix = ""});
   }
   return absl::OkStatus();
 }
@@ -73,11 +74,10 @@ absl::Status CheckShape(absl::Span<const ir::Expr> shape) {
   for (const ir::Expr& size : shape) {
     std::optional<int64_t> c = size.constant();
     if (c && *c < 0) {
-      return MakeError(absl::StatusCode::kInvalidArgument,
-                       {.kind = "negative_size",
-                        .message = absl::StrCat("a dimension has the size ", *c),
-                        .where = "",
-                        .fix = "sizes are zero or more"});
+      return MakeError(absl::StatusCode::kInvalidArgument, {.kind = "negative_size",
+                                                            .message = absl::StrCat("a dimension has the size ", *c),
+                                                            .where = "",
+                                                            .fix = "sizes are zero or more"});
     }
     RETURN_IF_ERROR(CheckMagnitude(size));
     product = SaturatingMul(product, std::max<int64_t>(Magnitude(size), 1));

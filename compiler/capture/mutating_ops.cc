@@ -34,11 +34,16 @@ const std::map<std::string, std::string>& IrregularInPlace() {
 
 const std::map<std::string, std::string>& IrregularOut() {
   static const auto* table = new std::map<std::string, std::string>{
-      {"aten.sum.IntList_out", "aten.sum.dim_IntList"}, {"aten.mean.out", "aten.mean.dim"},
-      {"aten.prod.int_out", "aten.prod.dim_int"},       {"aten.any.out", "aten.any.dim"},
-      {"aten.all.out", "aten.all.dim"},                 {"aten.where.self_out", "aten.where.self"},
-      {"aten.div.out_mode", "aten.div.Tensor_mode"},    {"aten.clamp.out", "aten.clamp.default"},
-      {"aten.cat.out", "aten.cat.default"},             {"aten.stack.out", "aten.stack.default"},
+      {"aten.sum.IntList_out", "aten.sum.dim_IntList"},
+      {"aten.mean.out", "aten.mean.dim"},
+      {"aten.prod.int_out", "aten.prod.dim_int"},
+      {"aten.any.out", "aten.any.dim"},
+      {"aten.all.out", "aten.all.dim"},
+      {"aten.where.self_out", "aten.where.self"},
+      {"aten.div.out_mode", "aten.div.Tensor_mode"},
+      {"aten.clamp.out", "aten.clamp.default"},
+      {"aten.cat.out", "aten.cat.default"},
+      {"aten.stack.out", "aten.stack.default"},
       {"aten.arange.start_out", "aten.arange.start_step"},
   };
   return *table;
@@ -46,8 +51,8 @@ const std::map<std::string, std::string>& IrregularOut() {
 
 // Binary operators whose form of two tensors is the overload Tensor.
 bool HasTensorOverload(absl::string_view base) {
-  static const auto* names = new std::set<std::string>{"add", "sub", "mul", "div", "remainder", "fmod", "bitwise_and",
-                                                       "bitwise_or", "bitwise_xor", "lerp"};
+  static const auto* names = new std::set<std::string>{"add",  "sub",         "mul",        "div",         "remainder",
+                                                       "fmod", "bitwise_and", "bitwise_or", "bitwise_xor", "lerp"};
   return names->count(std::string(base)) != 0;
 }
 
@@ -68,14 +73,15 @@ std::optional<std::string> OutToValue(const std::string& op) {
   if (auto it = IrregularOut().find(op); it != IrregularOut().end()) return it->second;
   std::optional<Name> name = Split(op);
   if (!name || name->space != "aten") return std::nullopt;
-  if (name->overload == "out") return absl::StrCat("aten.", name->base, HasTensorOverload(name->base) ? ".Tensor" : ".default");
+  if (name->overload == "out")
+    return absl::StrCat("aten.", name->base, HasTensorOverload(name->base) ? ".Tensor" : ".default");
   if (!absl::EndsWith(name->overload, "_out")) return std::nullopt;
   return absl::StrCat("aten.", name->base, ".", name->overload.substr(0, name->overload.size() - 4));
 }
 
 bool ChangesMetadata(const std::string& op) {
   static const auto* names = new std::set<std::string>{
-      "aten.squeeze_",  "aten.unsqueeze_", "aten.t_",          "aten.transpose_", "aten.resize_",     "aten.set_",
+      "aten.squeeze_",  "aten.unsqueeze_", "aten.t_",          "aten.transpose_", "aten.resize_",  "aten.set_",
       "aten.swapaxes_", "aten.swapdims_",  "aten.as_strided_", "aten.resize_as_", "aten.squeeze__"};
   std::optional<Name> name = Split(op);
   if (!name) return false;
@@ -94,9 +100,9 @@ bool UpdatesStatistics(const AtenNode& node) {
 }
 
 bool Promotes(const std::string& value_op) {
-  static const auto* bases = new std::set<std::string>{"add", "sub",       "mul",     "div",     "pow",        "fmod",
-                                                       "lerp", "remainder", "addcmul", "addcdiv", "atan2",      "maximum",
-                                                       "minimum", "fmax",   "fmin",    "hypot",   "floor_divide", "xlogy"};
+  static const auto* bases = new std::set<std::string>{
+      "add",     "sub",   "mul",     "div",     "pow",  "fmod", "lerp",  "remainder",    "addcmul",
+      "addcdiv", "atan2", "maximum", "minimum", "fmax", "fmin", "hypot", "floor_divide", "xlogy"};
   std::optional<Name> name = Split(value_op);
   return name && bases->count(name->base) != 0;
 }

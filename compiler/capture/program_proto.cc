@@ -137,7 +137,8 @@ bool IsPlainExpression(const std::string& text) {
 }
 
 absl::StatusOr<Expr> ReadExpr(const std::string& text) {
-  if (!IsPlainExpression(text)) return Malformed(absl::StrCat("\"", text.substr(0, 100), "\" is not an expression in canonical form"));
+  if (!IsPlainExpression(text))
+    return Malformed(absl::StrCat("\"", text.substr(0, 100), "\" is not an expression in canonical form"));
   absl::StatusOr<Expr> e = Expr::Parse(text);
   if (!e.ok()) return Malformed(e.status().message());
   return e;
@@ -213,7 +214,8 @@ absl::StatusOr<Argument> ReadArgument(const v1::Argument& proto) {
     case v1::Argument::kNumber: return Argument(proto.number());
     case v1::Argument::kBoolean: return Argument(proto.boolean());
     case v1::Argument::kText: return Argument(proto.text());
-    case v1::Argument::kComplexNumber: return Argument(Complex{proto.complex_number().re(), proto.complex_number().im()});
+    case v1::Argument::kComplexNumber:
+      return Argument(Complex{proto.complex_number().re(), proto.complex_number().im()});
     case v1::Argument::kDtype: {
       ASSIGN_OR_RETURN(DType dtype, ReadDType(proto.dtype()));
       return Argument(dtype);
@@ -222,8 +224,10 @@ absl::StatusOr<Argument> ReadArgument(const v1::Argument& proto) {
     case v1::Argument::kMemoryFormat: return Argument(Enum{Enum::Kind::kMemoryFormat, proto.memory_format()});
     case v1::Argument::kDevice: return Argument(Enum{Enum::Kind::kDevice, proto.device()});
     case v1::Argument::kIntegers: return ReadIntegers(proto.integers());
-    case v1::Argument::kNumbers: return Argument(std::vector<double>(proto.numbers().values().begin(), proto.numbers().values().end()));
-    case v1::Argument::kBooleans: return Argument(std::vector<bool>(proto.booleans().values().begin(), proto.booleans().values().end()));
+    case v1::Argument::kNumbers:
+      return Argument(std::vector<double>(proto.numbers().values().begin(), proto.numbers().values().end()));
+    case v1::Argument::kBooleans:
+      return Argument(std::vector<bool>(proto.booleans().values().begin(), proto.booleans().values().end()));
     case v1::Argument::VALUE_NOT_SET: break;
   }
   return Malformed(absl::StrCat("argument ", proto.name(), " has no value"));
@@ -309,11 +313,12 @@ absl::Status ReadBoundary(const v1::Program& proto, AtenProgram& program) {
 
 absl::Status CheckFormat(uint32_t format) {
   if (format >= 1 && format <= kProgramFormat) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kInvalidArgument,
-                   {.kind = "unsupported_program_format",
-                    .message = absl::StrCat("the program has format ", format, "; this server reads format ", kProgramFormat),
-                    .where = "",
-                    .fix = "bring client and server to the same minor version"});
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      {.kind = "unsupported_program_format",
+       .message = absl::StrCat("the program has format ", format, "; this server reads format ", kProgramFormat),
+       .where = "",
+       .fix = "bring client and server to the same minor version"});
 }
 
 }  // namespace

@@ -150,7 +150,9 @@ class SympyParser {
         ASSIGN_OR_RETURN(result, Product(result, args[i]));
         continue;
       }
-      result = name == "Add" ? result + args[i] : name == "Max" ? Expr::Max(result, args[i]) : Expr::Min(result, args[i]);
+      result = name == "Add"   ? result + args[i]
+               : name == "Max" ? Expr::Max(result, args[i])
+                               : Expr::Min(result, args[i]);
       RETURN_IF_ERROR(CheckMagnitude(result));
     }
     return result;

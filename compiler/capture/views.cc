@@ -14,17 +14,52 @@ namespace {
 using ir::Expr;
 
 const std::set<std::string>& PlainViews() {
-  static const auto* names = new std::set<std::string>{
-      "aten.select.int",     "aten.slice.Tensor",     "aten.view.default",      "aten.permute.default",  "aten.transpose.int",
-      "aten.t.default",      "aten.expand.default",   "aten.unsqueeze.default", "aten.squeeze.default",  "aten.squeeze.dim",
-      "aten.squeeze.dims",   "aten.diagonal.default", "aten.narrow.default",    "aten.split.Tensor",     "aten.split.sizes",
-      "aten.split.default",  "aten.chunk.default",    "aten.unbind.int",        "aten.unflatten.int",    "aten.as_strided.default",
-      "aten.movedim.int",    "aten.movedim.intlist",  "aten.swapaxes.default",  "aten.swapdims.default", "aten.view_as.default",
-      "aten.expand_as.default", "aten.numpy_T.default", "aten.mT.default",      "aten.split_with_sizes.default",
-      "aten._reshape_alias.default", "aten.unfold.default", "aten.broadcast_to.default", "aten.moveaxis.int",
-      "aten.moveaxis.intlist", "aten.tensor_split.sections", "aten.tensor_split.indices", "aten.view.dtype",
-      "aten.view_as_real.default", "aten.view_as_complex.default", "aten.real.default", "aten.imag.default",
-      "aten.adjoint.default", "aten.matrix_H.default", "aten.hsplit.int", "aten.vsplit.int", "aten.dsplit.int"};
+  static const auto* names = new std::set<std::string>{"aten.select.int",
+                                                       "aten.slice.Tensor",
+                                                       "aten.view.default",
+                                                       "aten.permute.default",
+                                                       "aten.transpose.int",
+                                                       "aten.t.default",
+                                                       "aten.expand.default",
+                                                       "aten.unsqueeze.default",
+                                                       "aten.squeeze.default",
+                                                       "aten.squeeze.dim",
+                                                       "aten.squeeze.dims",
+                                                       "aten.diagonal.default",
+                                                       "aten.narrow.default",
+                                                       "aten.split.Tensor",
+                                                       "aten.split.sizes",
+                                                       "aten.split.default",
+                                                       "aten.chunk.default",
+                                                       "aten.unbind.int",
+                                                       "aten.unflatten.int",
+                                                       "aten.as_strided.default",
+                                                       "aten.movedim.int",
+                                                       "aten.movedim.intlist",
+                                                       "aten.swapaxes.default",
+                                                       "aten.swapdims.default",
+                                                       "aten.view_as.default",
+                                                       "aten.expand_as.default",
+                                                       "aten.numpy_T.default",
+                                                       "aten.mT.default",
+                                                       "aten.split_with_sizes.default",
+                                                       "aten._reshape_alias.default",
+                                                       "aten.unfold.default",
+                                                       "aten.broadcast_to.default",
+                                                       "aten.moveaxis.int",
+                                                       "aten.moveaxis.intlist",
+                                                       "aten.tensor_split.sections",
+                                                       "aten.tensor_split.indices",
+                                                       "aten.view.dtype",
+                                                       "aten.view_as_real.default",
+                                                       "aten.view_as_complex.default",
+                                                       "aten.real.default",
+                                                       "aten.imag.default",
+                                                       "aten.adjoint.default",
+                                                       "aten.matrix_H.default",
+                                                       "aten.hsplit.int",
+                                                       "aten.vsplit.int",
+                                                       "aten.dsplit.int"};
   return *names;
 }
 
@@ -95,19 +130,22 @@ Aliasing ReshapeAliasing(const AtenType& from, const std::vector<Expr>& shape) {
 }
 
 Aliasing ToAliasing(const AtenType& from, const AtenType& to, const AtenNode& node) {
-  if (IsTrue(node, "copy") || from.tensor.dtype != to.tensor.dtype || from.device_type != to.device_type) return Aliasing::kFresh;
+  if (IsTrue(node, "copy") || from.tensor.dtype != to.tensor.dtype || from.device_type != to.device_type)
+    return Aliasing::kFresh;
   return SameLayout(from, to) ? Aliasing::kSame : Aliasing::kFresh;
 }
 
 absl::Status NoInverse(const AtenNode& view) {
-  return MakeError(absl::StatusCode::kUnimplemented,
-                   {.kind = "unsupported_mutation",
-                    .message = absl::StrCat("the program writes through ", view.op, ", which cannot be turned into a value"),
-                    .where = view.op,
-                    .fix = "write to the tensor itself, or compute a new one"});
+  return MakeError(absl::StatusCode::kUnimplemented, {.kind = "unsupported_mutation",
+                                                      .message = absl::StrCat("the program writes through ", view.op,
+                                                                              ", which cannot be turned into a value"),
+                                                      .where = view.op,
+                                                      .fix = "write to the tensor itself, or compute a new one"});
 }
 
-NamedArgument Arg(std::string name, Argument value) { return {.name = std::move(name), .value = std::move(value), .keyword = false}; }
+NamedArgument Arg(std::string name, Argument value) {
+  return {.name = std::move(name), .value = std::move(value), .keyword = false};
+}
 
 AtenNode Reshaped(const AtenProgram& program, int base, int written) {
   return {.op = "aten.reshape.default",
@@ -123,7 +161,8 @@ AtenNode Transposed(int written, int64_t a, int64_t b) {
 
 // A scatter operator with the arguments of the view, from the second on.
 AtenNode Scatter(std::string op, const AtenNode& view, int base, int written) {
-  AtenNode node{.op = std::move(op), .args = {Arg("self", ValueRef{base}), Arg("src", ValueRef{written})}, .results = {}};
+  AtenNode node{
+      .op = std::move(op), .args = {Arg("self", ValueRef{base}), Arg("src", ValueRef{written})}, .results = {}};
   for (size_t i = 1; i < view.args.size(); ++i) node.args.push_back(view.args[i]);
   return node;
 }
@@ -142,7 +181,8 @@ Expr ExprOf(const AtenNode& node, const std::string& name, int64_t otherwise) {
 }
 
 // Part number `result` of a split begins where the parts before it end.
-absl::StatusOr<AtenNode> SplitBack(const AtenProgram& program, const AtenNode& view, int result, int base, int written) {
+absl::StatusOr<AtenNode> SplitBack(const AtenProgram& program, const AtenNode& view, int result, int base,
+                                   int written) {
   std::optional<int64_t> dim = ExprOf(view, "dim", 0).constant();
   int rank = program.values[base].type.tensor.rank();
   if (!dim) return NoInverse(view);
@@ -165,7 +205,8 @@ absl::StatusOr<AtenNode> PermuteBack(const AtenNode& view, int rank, int written
     if (from < 0 || from >= rank) return NoInverse(view);
     inverse[from] = i;
   }
-  return AtenNode{.op = "aten.permute.default", .args = {Arg("self", ValueRef{written}), Arg("dims", inverse)}, .results = {}};
+  return AtenNode{
+      .op = "aten.permute.default", .args = {Arg("self", ValueRef{written}), Arg("dims", inverse)}, .results = {}};
 }
 
 absl::StatusOr<AtenNode> NarrowBack(const AtenProgram& program, const AtenNode& view, int base, int written) {
@@ -191,7 +232,8 @@ absl::StatusOr<AtenNode> TransposeBack(const AtenProgram& program, const AtenNod
   if (view.op == "aten.numpy_T.default") {
     std::vector<Expr> dims;
     for (int i = rank - 1; i >= 0; --i) dims.emplace_back(i);
-    return AtenNode{.op = "aten.permute.default", .args = {Arg("self", ValueRef{written}), Arg("dims", dims)}, .results = {}};
+    return AtenNode{
+        .op = "aten.permute.default", .args = {Arg("self", ValueRef{written}), Arg("dims", dims)}, .results = {}};
   }
   bool axes = view.op == "aten.swapaxes.default";
   std::optional<int64_t> a = ExprOf(view, axes ? "axis0" : "dim0", 0).constant();
@@ -216,7 +258,8 @@ Aliasing AliasingOf(const AtenProgram& program, const AtenNode& node) {
   const AtenType& to = program.values[node.results[0]].type;
   const std::string& op = node.op;
   if (PlainViews().count(op) != 0) return Aliasing::kView;
-  if (op == "aten.detach.default" || op == "aten.alias.default" || op == "aten.detach_.default" || op == "aten.lift_fresh.default") {
+  if (op == "aten.detach.default" || op == "aten.alias.default" || op == "aten.detach_.default" ||
+      op == "aten.lift_fresh.default") {
     return Aliasing::kSame;
   }
   if (op == "aten.dropout.default" || op == "aten.feature_dropout.default" || op == "aten.alpha_dropout.default" ||
@@ -226,11 +269,13 @@ Aliasing AliasingOf(const AtenProgram& program, const AtenNode& node) {
   if (op == "aten.reshape.default" || op == "aten.flatten.using_ints" || op == "aten.ravel.default") {
     return ReshapeAliasing(from, to.tensor.shape);
   }
-  if (op.rfind("aten.to.", 0) == 0 || op == "aten.contiguous.default" || op == "aten.type_as.default") return ToAliasing(from, to, node);
+  if (op.rfind("aten.to.", 0) == 0 || op == "aten.contiguous.default" || op == "aten.type_as.default")
+    return ToAliasing(from, to, node);
   return Aliasing::kFresh;
 }
 
-absl::StatusOr<AtenNode> ScatterBack(const AtenProgram& program, const AtenNode& view, int result, int base, int written) {
+absl::StatusOr<AtenNode> ScatterBack(const AtenProgram& program, const AtenNode& view, int result, int base,
+                                     int written) {
   const std::string& op = view.op;
   const ir::TensorType& base_type = program.values[base].type.tensor;
   if (op == "aten.select.int") return Scatter("aten.select_scatter.default", view, base, written);
@@ -238,8 +283,8 @@ absl::StatusOr<AtenNode> ScatterBack(const AtenProgram& program, const AtenNode&
   if (op == "aten.diagonal.default") return Scatter("aten.diagonal_scatter.default", view, base, written);
   if (op == "aten.narrow.default") return NarrowBack(program, view, base, written);
   if (op == "aten.permute.default") return PermuteBack(view, base_type.rank(), written);
-  if (op == "aten.transpose.int" || op == "aten.t.default" || op == "aten.swapaxes.default" || op == "aten.swapdims.default" ||
-      op == "aten.mT.default" || op == "aten.numpy_T.default") {
+  if (op == "aten.transpose.int" || op == "aten.t.default" || op == "aten.swapaxes.default" ||
+      op == "aten.swapdims.default" || op == "aten.mT.default" || op == "aten.numpy_T.default") {
     return TransposeBack(program, view, base, written);
   }
   if (op == "aten.unbind.int") {
@@ -248,13 +293,15 @@ absl::StatusOr<AtenNode> ScatterBack(const AtenProgram& program, const AtenNode&
     node.args.push_back(Arg("index", Expr(result)));
     return node;
   }
-  if (op == "aten.split.Tensor" || op == "aten.split.sizes" || op == "aten.split.default" || op == "aten.chunk.default" ||
-      op == "aten.split_with_sizes.default" || op == "aten.tensor_split.sections" || op == "aten.tensor_split.indices") {
+  if (op == "aten.split.Tensor" || op == "aten.split.sizes" || op == "aten.split.default" ||
+      op == "aten.chunk.default" || op == "aten.split_with_sizes.default" || op == "aten.tensor_split.sections" ||
+      op == "aten.tensor_split.indices") {
     return SplitBack(program, view, result, base, written);
   }
-  if (op == "aten.view.default" || op == "aten.reshape.default" || op == "aten.flatten.using_ints" || op == "aten.ravel.default" ||
-      op == "aten.unflatten.int" || op == "aten._reshape_alias.default" || op == "aten.view_as.default" ||
-      op == "aten.unsqueeze.default" || op == "aten.squeeze.default" || op == "aten.squeeze.dim" || op == "aten.squeeze.dims") {
+  if (op == "aten.view.default" || op == "aten.reshape.default" || op == "aten.flatten.using_ints" ||
+      op == "aten.ravel.default" || op == "aten.unflatten.int" || op == "aten._reshape_alias.default" ||
+      op == "aten.view_as.default" || op == "aten.unsqueeze.default" || op == "aten.squeeze.default" ||
+      op == "aten.squeeze.dim" || op == "aten.squeeze.dims") {
     return Reshaped(program, base, written);
   }
   bool expands = op == "aten.expand.default" || op == "aten.expand_as.default" || op == "aten.broadcast_to.default";

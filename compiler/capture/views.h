@@ -22,7 +22,8 @@ int FirstOperand(const AtenNode& node);
 
 // The node, without results, that computes `base` with `written` put where result number `result` of
 // `view` lies in it. UNIMPLEMENTED, kind "unsupported_mutation", for views that have no such inverse.
-absl::StatusOr<AtenNode> ScatterBack(const AtenProgram& program, const AtenNode& view, int result, int base, int written);
+absl::StatusOr<AtenNode> ScatterBack(const AtenProgram& program, const AtenNode& view, int result, int base,
+                                     int written);
 
 }  // namespace preheat::capture
 

@@ -6,6 +6,7 @@ where a tensor is {"dtype", "shape", "offset"} into data.bin: dense, row-major, 
 the order of the signature, constants left out; `after` are the inputs that the program changes; `outputs` are the
 program's own, integers as 0-d i64.
 """
+
 from __future__ import annotations
 
 import copy
@@ -20,8 +21,16 @@ from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
 DTYPES = {
-    torch.bool: "bool", torch.uint8: "u8", torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64",
-    torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64",
+    torch.bool: "bool",
+    torch.uint8: "u8",
+    torch.int8: "i8",
+    torch.int16: "i16",
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.float32: "f32",
+    torch.float64: "f64",
 }
 MAX_CONSTANT_BYTES = 4096
 
@@ -34,8 +43,8 @@ class Writer:
 
     def add(self, value: torch.Tensor) -> dict[str, Any]:
         entry = {"dtype": DTYPES[value.dtype], "shape": list(value.shape), "offset": len(self.data)}
-        dense = value.detach().cpu().contiguous()
-        self.data += dense.view(torch.uint8).numpy().tobytes() if dense.dim() else dense.reshape(1).view(torch.uint8).numpy().tobytes()
+        dense = value.detach().cpu().contiguous().reshape(-1)
+        self.data += dense.view(torch.uint8).numpy().tobytes()
         return entry
 
 
@@ -45,8 +54,10 @@ def model_json(archive: bytes) -> str:
         return unzipped.read(name).decode()
 
 
-def input_tensors(program: torch.export.ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
-    """(kind, value) of every tensor input, in the order of the signature."""
+def input_tensors(
+    program: torch.export.ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[tuple[str, torch.Tensor]]:
+    """(kind, value) of every tensor input, in the order of the signature; a constant's kind is its name."""
     flat = [a for a in pytree.tree_leaves((args, kwargs))]
     users = iter(flat)
     tensors: list[tuple[str, torch.Tensor]] = []
@@ -65,8 +76,15 @@ def input_tensors(program: torch.export.ExportedProgram, args: tuple[Any, ...], 
     return tensors
 
 
-def write_case(folder: pathlib.Path, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None,
-               dynamic: Any = None, run: tuple[Any, ...] | None = None, dims: dict[str, int] | None = None) -> None:
+def write_case(
+    folder: pathlib.Path,
+    model: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    dynamic: Any = None,
+    run: tuple[Any, ...] | None = None,
+    dims: dict[str, int] | None = None,
+) -> None:
     """Exports model at args; `run` (default: args) are the inputs of the reference run."""
     kwargs = kwargs or {}
     run = args if run is None else run

@@ -4,6 +4,7 @@
 
 FOLDER gets NAME.pt2 for each; with --reference also the folder NAME of cases.py, what a C++ test reads.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -29,8 +30,14 @@ class Mlp(torch.nn.Module):
     def __init__(self, width: int = 32) -> None:
         super().__init__()
         self.layers = torch.nn.Sequential(
-            torch.nn.Linear(16, width), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(width, width), torch.nn.GELU(),
-            torch.nn.LayerNorm(width), torch.nn.Linear(width, 8))
+            torch.nn.Linear(16, width),
+            torch.nn.ReLU(),
+            torch.nn.Dropout(0.1),
+            torch.nn.Linear(width, width),
+            torch.nn.GELU(),
+            torch.nn.LayerNorm(width),
+            torch.nn.Linear(width, 8),
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.layers(x)
@@ -50,7 +57,7 @@ class First(torch.nn.Module):
 def ids_and_mask(batch: int, seq: int) -> tuple[torch.Tensor, torch.Tensor]:
     ids = torch.randint(3, 100, (batch, seq))
     mask = torch.ones(batch, seq, dtype=torch.long)
-    mask[-1, seq * 3 // 4:] = 0
+    mask[-1, seq * 3 // 4 :] = 0
     return ids, mask
 
 
@@ -64,8 +71,17 @@ def mlp_dynamic() -> Case:
 
 def bert_model() -> torch.nn.Module:
     from transformers import BertConfig, BertModel
-    return BertModel(BertConfig(vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
-                                max_position_embeddings=64))
+
+    return BertModel(
+        BertConfig(
+            vocab_size=100,
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            intermediate_size=64,
+            max_position_embeddings=64,
+        )
+    )
 
 
 def bert() -> Case:
@@ -74,12 +90,26 @@ def bert() -> Case:
 
 def bert_dynamic() -> Case:
     shape = {0: Dim.AUTO, 1: Dim.AUTO}
-    return Case(bert_model(), ids_and_mask(2, 16), (shape, shape), ids_and_mask(3, 12), {"input_ids.0": 3, "attention_mask.1": 12})
+    return Case(
+        bert_model(),
+        ids_and_mask(2, 16),
+        (shape, shape),
+        ids_and_mask(3, 12),
+        {"input_ids.0": 3, "attention_mask.1": 12},
+    )
 
 
 def transformer(name: str, **fields: Any) -> torch.nn.Module:
     import transformers
-    small = dict(vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, max_position_embeddings=64)
+
+    small = dict(
+        vocab_size=100,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+    )
     config = transformers.CONFIG_MAPPING[name](**{**small, **fields})
     return transformers.AutoModel.from_config(config)
 
@@ -105,6 +135,7 @@ def image(size: int) -> tuple[torch.Tensor]:
 
 def timm_model(name: str, size: int, **options: Any) -> Case:
     import timm
+
     model = timm.create_model(name, num_classes=10, **options)
     with torch.no_grad():  # running statistics as after some training
         for module in model.modules():
@@ -124,8 +155,15 @@ def resnet18_dynamic() -> Case:
 
 
 ARCHITECTURES: dict[str, Callable[[], Case]] = {
-    "mlp": mlp, "mlp_dynamic": mlp_dynamic, "bert": bert, "bert_dynamic": bert_dynamic, "resnet18": resnet18,
-    "resnet18_dynamic": resnet18_dynamic, "distilbert": distilbert, "gpt2": gpt2, "llama": llama,
+    "mlp": mlp,
+    "mlp_dynamic": mlp_dynamic,
+    "bert": bert,
+    "bert_dynamic": bert_dynamic,
+    "resnet18": resnet18,
+    "resnet18_dynamic": resnet18_dynamic,
+    "distilbert": distilbert,
+    "gpt2": gpt2,
+    "llama": llama,
     "vit": lambda: timm_model("vit_tiny_patch16_224", 32, img_size=32, depth=2),
     "mobilenetv3": lambda: timm_model("mobilenetv3_small_050", 32),
     "convnext": lambda: timm_model("convnext_atto", 32),

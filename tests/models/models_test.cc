@@ -9,11 +9,11 @@
 
 #include "compiler/capture/bind_dims.h"
 #include "compiler/capture/check_program.h"
+#include "compiler/capture/decompose/lower.h"
 #include "compiler/capture/export_archive.h"
 #include "compiler/capture/functionalize.h"
 #include "compiler/capture/json_text.h"
 #include "compiler/capture/program_proto.h"
-#include "compiler/capture/decompose/lower.h"
 #include "compiler/ir/evaluate.h"
 #include "compiler/ir/test_tensors.h"
 #include "compiler/ir/verify.h"
@@ -51,7 +51,9 @@ struct Case {
 };
 
 Case ReadCase(const fs::path& folder) {
-  Case c{.model = ReadFile(folder / "model.json"), .data = ReadFile(folder / "data.bin"), .json = Json::parse(ReadFile(folder / "case.json"))};
+  Case c{.model = ReadFile(folder / "model.json"),
+         .data = ReadFile(folder / "data.bin"),
+         .json = Json::parse(ReadFile(folder / "case.json"))};
   c.evaluated = fs::exists(folder / "data.bin");
   return c;
 }
@@ -97,7 +99,8 @@ void Evaluate(const Case& c, const AtenProgram& program, const ir::Graph& graph,
     EXPECT_EQ(ir::Difference((*got)[i], expected[i], half ? 2e-2 : 5e-5), "") << "output " << i;
   }
   for (const auto& [index, tensor] : c.json["after"].items()) {
-    bool told = std::any_of(program.outputs.begin(), program.outputs.end(), [&](const OutputSpec& o) { return o.mutates == std::stoi(index); });
+    bool told = std::any_of(program.outputs.begin(), program.outputs.end(),
+                            [&](const OutputSpec& o) { return o.mutates == std::stoi(index); });
     EXPECT_TRUE(told) << "input " << index << " changed in eager, and the program does not say so";
   }
 }

@@ -44,7 +44,9 @@ Value EluWith(OpContext& c, Value x, double alpha, double scale, double input_sc
   Value negative = c.b.Mul(c.b.Unary(Op::kExpm1, c.b.Mul(x, input_scale)), alpha * scale);
   return c.b.Where(c.b.Binary(Op::kGt, x, Scalar(0.0)), c.b.Mul(x, scale), negative);
 }
-Value Elu(OpContext& c, Value x) { return EluWith(c, x, c.Double("alpha", 1), c.Double("scale", 1), c.Double("input_scale", 1)); }
+Value Elu(OpContext& c, Value x) {
+  return EluWith(c, x, c.Double("alpha", 1), c.Double("scale", 1), c.Double("input_scale", 1));
+}
 Value Selu(OpContext& c, Value x) { return EluWith(c, x, 1.6732632423543772, 1.0507009873554805, 1); }
 // max(x, 0) + min(alpha * expm1(x / alpha), 0)
 Value Celu(OpContext& c, Value x) {
@@ -73,7 +75,8 @@ Value Tanhshrink(OpContext& c, Value x) { return c.b.Sub(x, c.b.Unary(Op::kTanh,
 void Prelu(OpContext& c) {
   DType dtype = ComputeType(c.ResultType().dtype);
   Value x = c.Operand("self", dtype), weight = c.Operand("weight", dtype);
-  if (weight && x && weight.type().rank() == 1 && x.type().rank() > 1) weight = AlongDim(c.b, weight, x.type().rank(), 1);
+  if (weight && x && weight.type().rank() == 1 && x.type().rank() > 1)
+    weight = AlongDim(c.b, weight, x.type().rank(), 1);
   c.Set(c.b.Where(c.b.Binary(Op::kGt, x, Scalar(0.0)), x, c.b.Mul(weight, x)));
 }
 

@@ -66,7 +66,12 @@ void ScaledDotProduct(OpContext& c) {
 }  // namespace
 
 Attention ReadAttention(OpContext& c) {
-  Attention a{.q = Compute(c, "query"), .k = Compute(c, "key"), .v = Compute(c, "value"), .scale = {}, .scores = {}, .weights = {}};
+  Attention a{.q = Compute(c, "query"),
+              .k = Compute(c, "key"),
+              .v = Compute(c, "value"),
+              .scale = {},
+              .scores = {},
+              .weights = {}};
   if (c.Double("dropout_p", 0) != 0) c.Refuse("dropout");
   if (RankOf(a.q) < 2 || RankOf(a.k) < 2 || RankOf(a.v) < 2) c.Refuse("fewer than two dimensions");
   if (!c.b.status().ok()) return a;

@@ -9,8 +9,9 @@
 namespace preheat::decompose {
 
 ir::Attrs ConvAttrs::ToAttrs() const {
-  return {{"stride", stride},       {"padding", padding}, {"dilation", dilation}, {"output_padding", output_padding},
-          {"groups", groups},       {"transposed", int64_t{transposed}}};
+  return {{"stride", stride},     {"padding", padding},
+          {"dilation", dilation}, {"output_padding", output_padding},
+          {"groups", groups},     {"transposed", int64_t{transposed}}};
 }
 
 ConvAttrs ReadConv(OpContext& c, int spatial) {
@@ -53,8 +54,12 @@ void ConvNamedPadding(OpContext& c) {
   Value x = c.Tensor("input"), w = c.Tensor("weight");
   int spatial = RankOf(w) - 2;
   std::vector<int64_t> ones(std::max(spatial, 0), 1), zeros(std::max(spatial, 0), 0);
-  ConvAttrs attrs{.stride = PerDim(c, "stride", spatial, ones), .padding = zeros, .dilation = PerDim(c, "dilation", spatial, ones),
-                  .output_padding = zeros, .groups = c.Int("groups", 1), .transposed = false};
+  ConvAttrs attrs{.stride = PerDim(c, "stride", spatial, ones),
+                  .padding = zeros,
+                  .dilation = PerDim(c, "dilation", spatial, ones),
+                  .output_padding = zeros,
+                  .groups = c.Int("groups", 1),
+                  .transposed = false};
   if (!x || !w || spatial < 1 || c.Text("padding", "valid") == "valid") return Convolve(c, x, std::move(attrs));
   int lead = RankOf(x) - spatial;
   std::vector<Expr> low(RankOf(x), Expr(0)), high(RankOf(x), Expr(0));

@@ -40,7 +40,11 @@ Value PadConstant(OpContext& c, Value x, const std::vector<Expr>& pairs, double 
     x = c.b.SliceDim(x, dim, cut_low, x.shape()[dim] - cut_low - cut_high);
   }
   if (!x) return x;
-  return c.b.Emit(Op::kPad, {x}, {{"low", low}, {"high", high}, {"value", std::visit([](auto v) { return ir::AttrValue(v); }, OpContext::Number(value, x.dtype()))}});
+  return c.b.Emit(
+      Op::kPad, {x},
+      {{"low", low},
+       {"high", high},
+       {"value", std::visit([](auto v) { return ir::AttrValue(v); }, OpContext::Number(value, x.dtype()))}});
 }
 
 void ConstantPad(OpContext& c) { c.Set(PadConstant(c, c.Tensor("self"), c.Sizes("pad"), c.Double("value", 0))); }
@@ -65,7 +69,8 @@ Value PadByMode(OpContext& c, Value x, const std::string& mode, const std::vecto
   }
   for (size_t i = 0; i < pairs.size() / 2 && x; ++i) {
     int64_t dim = rank - 1 - static_cast<int>(i);
-    if (pairs[2 * i].constant().value_or(0) < 0 || pairs[2 * i + 1].constant().value_or(0) < 0) c.Refuse("negative padding");
+    if (pairs[2 * i].constant().value_or(0) < 0 || pairs[2 * i + 1].constant().value_or(0) < 0)
+      c.Refuse("negative padding");
     if (pairs[2 * i] == Expr(0) && pairs[2 * i + 1] == Expr(0)) continue;
     Value index = PadIndices(c, mode, x.shape()[dim], pairs[2 * i], pairs[2 * i + 1]);
     x = c.b.Emit(Op::kTake, {x, index}, {{"dim", dim}});
@@ -117,7 +122,8 @@ void SliceScatter(OpContext& c) {
   src = c.b.BroadcastTo(src, shape);
   if (step == 1) return c.Set(ReplaceRun(c, x, src, dim, start, length));
   Value rows = c.b.Binary(Op::kMul, c.b.Iota(DType::kI64, {length}, 0), Scalar(step));
-  c.Set(c.b.Emit(Op::kPutRows, {x, c.b.Add(rows, c.b.Size(start)), src}, {{"dim", dim}, {"reduce", std::string("set")}}));
+  c.Set(
+      c.b.Emit(Op::kPutRows, {x, c.b.Add(rows, c.b.Size(start)), src}, {{"dim", dim}, {"reduce", std::string("set")}}));
 }
 
 void SelectScatter(OpContext& c) {
@@ -146,7 +152,11 @@ void DiagonalScatter(OpContext& c) {
   std::vector<Expr> low(rank - 1, Expr(0)), high(rank - 1, Expr(0));
   low.back() = before;
   high.back() = rest;
-  Value by_row = c.b.Emit(Op::kPad, {src}, {{"low", low}, {"high", high}, {"value", std::visit([](auto v) { return ir::AttrValue(v); }, OpContext::Number(0, src.dtype()))}});
+  Value by_row =
+      c.b.Emit(Op::kPad, {src},
+               {{"low", low},
+                {"high", high},
+                {"value", std::visit([](auto v) { return ir::AttrValue(v); }, OpContext::Number(0, src.dtype()))}});
   Value spread = c.b.BroadcastTo(c.b.Unsqueeze(by_row, -1), x.shape());
   c.Set(c.b.Where(c.b.BroadcastTo(on, x.shape()), spread, x));
 }
@@ -162,9 +172,10 @@ void Dropout(OpContext& c) {
 
 OpTable CopyOps() {
   OpTable table;
-  for (const char* name : {"aten.clone.default", "aten.contiguous.default", "aten.to.dtype", "aten.to.device", "aten.to.dtype_layout",
-                           "aten.to.other", "aten._to_copy.default", "aten.type_as.default", "aten.lift_fresh_copy.default",
-                           "aten.detach_copy.default", "aten.alias_copy.default", "aten._cast_Float.default", "aten.cpu.default"}) {
+  for (const char* name :
+       {"aten.clone.default", "aten.contiguous.default", "aten.to.dtype", "aten.to.device", "aten.to.dtype_layout",
+        "aten.to.other", "aten._to_copy.default", "aten.type_as.default", "aten.lift_fresh_copy.default",
+        "aten.detach_copy.default", "aten.alias_copy.default", "aten._cast_Float.default", "aten.cpu.default"}) {
     table.emplace_back(name, Copy);
   }
   const OpTable others = {

@@ -56,16 +56,21 @@ void Empty(OpContext& c) { c.Set(c.Fill(0, c.ResultType().dtype)); }
 
 OpTable CreationOps() {
   OpTable table;
-  for (const char* name : {"aten.full.default", "aten.full_like.default", "aten.new_full.default", "aten.scalar_tensor.default"}) {
+  for (const char* name :
+       {"aten.full.default", "aten.full_like.default", "aten.new_full.default", "aten.scalar_tensor.default"}) {
     table.emplace_back(name, FillValue);
   }
-  for (const char* name : {"aten.zeros.default", "aten.zeros_like.default", "aten.new_zeros.default"}) table.emplace_back(name, All(0));
-  for (const char* name : {"aten.ones.default", "aten.ones_like.default", "aten.new_ones.default"}) table.emplace_back(name, All(1));
-  for (const char* name : {"aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default", "aten.empty_strided.default",
-                           "aten.new_empty_strided.default", "aten.empty_permuted.default"}) {
+  for (const char* name : {"aten.zeros.default", "aten.zeros_like.default", "aten.new_zeros.default"})
+    table.emplace_back(name, All(0));
+  for (const char* name : {"aten.ones.default", "aten.ones_like.default", "aten.new_ones.default"})
+    table.emplace_back(name, All(1));
+  for (const char* name :
+       {"aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default", "aten.empty_strided.default",
+        "aten.new_empty_strided.default", "aten.empty_permuted.default"}) {
     table.emplace_back(name, Empty);
   }
-  for (const char* name : {"aten.arange.default", "aten.arange.start", "aten.arange.start_step"}) table.emplace_back(name, Arange);
+  for (const char* name : {"aten.arange.default", "aten.arange.start", "aten.arange.start_step"})
+    table.emplace_back(name, Arange);
   table.emplace_back("aten.linspace.default", Linspace);
   table.emplace_back("aten.eye.default", Eye);
   table.emplace_back("aten.eye.m", Eye);

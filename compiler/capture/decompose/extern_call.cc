@@ -43,7 +43,8 @@ struct ArgumentWriter {
   Json operator()(capture::ValueRef ref) const { return {{"t", Number(ref)}}; }
   Json operator()(const std::vector<std::optional<capture::ValueRef>>& list) const {
     Json numbers = Json::array();
-    for (const std::optional<capture::ValueRef>& ref : list) numbers.push_back(ref ? Json(Number(*ref)) : Json(nullptr));
+    for (const std::optional<capture::ValueRef>& ref : list)
+      numbers.push_back(ref ? Json(Number(*ref)) : Json(nullptr));
     return {{"ts", numbers}};
   }
   Json operator()(const Expr& e) const { return Integer(e); }

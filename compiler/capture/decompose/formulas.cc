@@ -8,7 +8,9 @@ namespace preheat::decompose {
 
 Value Relu(Builder& b, Value x) { return b.Binary(Op::kMax, x, OpContext::Number(0, x ? x.dtype() : DType::kF32)); }
 
-Value Sigmoid(Builder& b, Value x) { return b.Unary(Op::kReciprocal, b.Add(b.Unary(Op::kExp, b.Unary(Op::kNeg, x)), 1.0)); }
+Value Sigmoid(Builder& b, Value x) {
+  return b.Unary(Op::kReciprocal, b.Add(b.Unary(Op::kExp, b.Unary(Op::kNeg, x)), 1.0));
+}
 
 Value Silu(Builder& b, Value x) { return b.Mul(x, Sigmoid(b, x)); }
 
@@ -33,7 +35,8 @@ Value Clamp(Builder& b, Value x, Value low, Value high) {
 
 Value Softmax(Builder& b, Value x, int64_t dim, bool masked) {
   Value max = b.Reduce(Op::kReduceMax, x, {dim}, true);
-  if (masked) max = b.Where(b.Binary(Op::kEq, max, Scalar(-std::numeric_limits<double>::infinity())), Like(b, max, 0), max);
+  if (masked)
+    max = b.Where(b.Binary(Op::kEq, max, Scalar(-std::numeric_limits<double>::infinity())), Like(b, max, 0), max);
   Value e = b.Unary(Op::kExp, b.Sub(x, max));
   Value sum = b.Reduce(Op::kReduceSum, e, {dim}, true);
   if (masked) sum = b.Where(b.Binary(Op::kEq, sum, Scalar(0.0)), Like(b, sum, 1), sum);
@@ -78,11 +81,13 @@ Value AlongDim(Builder& b, Value vector, int rank, int64_t dim) {
 }
 
 double Lowest(DType dtype) {
-  return ir::IsFloat(dtype) ? -std::numeric_limits<double>::infinity() : static_cast<double>(std::get<int64_t>(LowestScalar(dtype)));
+  return ir::IsFloat(dtype) ? -std::numeric_limits<double>::infinity()
+                            : static_cast<double>(std::get<int64_t>(LowestScalar(dtype)));
 }
 
 double Highest(DType dtype) {
-  return ir::IsFloat(dtype) ? std::numeric_limits<double>::infinity() : static_cast<double>(std::get<int64_t>(HighestScalar(dtype)));
+  return ir::IsFloat(dtype) ? std::numeric_limits<double>::infinity()
+                            : static_cast<double>(std::get<int64_t>(HighestScalar(dtype)));
 }
 
 Scalar LowestScalar(DType dtype) {

@@ -10,10 +10,10 @@ namespace preheat::decompose {
 // Formulas that several lowerings share. Operands are floats of their compute type (f32 or f64); passes that
 // recognize an activation match exactly these.
 
-Value Relu(Builder& b, Value x);                    // max(x, 0)
-Value Sigmoid(Builder& b, Value x);                 // 1 / (1 + exp(-x))
-Value Silu(Builder& b, Value x);                    // x * sigmoid(x)
-Value Gelu(Builder& b, Value x, bool tanh);         // x/2 * (1 + erf(x/sqrt 2)), or the tanh approximation
+Value Relu(Builder& b, Value x);             // max(x, 0)
+Value Sigmoid(Builder& b, Value x);          // 1 / (1 + exp(-x))
+Value Silu(Builder& b, Value x);             // x * sigmoid(x)
+Value Gelu(Builder& b, Value x, bool tanh);  // x/2 * (1 + erf(x/sqrt 2)), or the tanh approximation
 Value Softplus(Builder& b, Value x, double beta, double threshold);
 Value Clamp(Builder& b, Value x, Value low, Value high);  // null: no bound; NaN stays
 

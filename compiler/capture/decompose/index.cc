@@ -1,10 +1,9 @@
 // Elements picked and put by index. Native kernels wrap negative indices, check bounds and report.
 
-#include "compiler/capture/decompose/indexing.h"
-
 #include <utility>
 
 #include "compiler/capture/decompose/formulas.h"
+#include "compiler/capture/decompose/indexing.h"
 
 namespace preheat::decompose {
 namespace {
@@ -17,7 +16,9 @@ Value Index64(OpContext& c, Value index) {
   return c.b.Cast(index, DType::kI64);
 }
 
-void Embedding(OpContext& c) { c.Set(c.b.Emit(Op::kTake, {c.Tensor("weight"), Index64(c, c.Tensor("indices"))}, {{"dim", int64_t{0}}})); }
+void Embedding(OpContext& c) {
+  c.Set(c.b.Emit(Op::kTake, {c.Tensor("weight"), Index64(c, c.Tensor("indices"))}, {{"dim", int64_t{0}}}));
+}
 
 void IndexSelect(OpContext& c) {
   Value x = c.Tensor("self"), index = Index64(c, c.Tensor("index"));
@@ -52,7 +53,8 @@ Value ScatterInto(OpContext& c, Op op, Value x, Value index, Value src, int64_t 
   if (!x) return x;
   DType dtype = x.dtype(), compute = reduce == "set" ? dtype : ComputeType(dtype);
   if (dtype == DType::kBool && reduce != "set") compute = DType::kU8;
-  return c.b.Cast(c.b.Emit(op, {c.b.Cast(x, compute), index, c.b.Cast(src, compute)}, {{"dim", dim}, {"reduce", reduce}}), dtype);
+  return c.b.Cast(
+      c.b.Emit(op, {c.b.Cast(x, compute), index, c.b.Cast(src, compute)}, {{"dim", dim}, {"reduce", reduce}}), dtype);
 }
 
 std::optional<std::string> ReduceName(const std::string& name) {
@@ -72,7 +74,8 @@ void ScatterWith(OpContext& c, const std::string& reduce) {
   } else {
     src = c.Tensor("src");
     if (RankOf(src) != RankOf(index)) return c.Refuse("a source of another rank");
-    for (int i = 0; i < RankOf(index); ++i) src = c.b.SliceDim(src, i, 0, index.shape()[i]);  // only as much as the index has
+    for (int i = 0; i < RankOf(index); ++i)
+      src = c.b.SliceDim(src, i, 0, index.shape()[i]);  // only as much as the index has
   }
   c.Set(ScatterInto(c, Op::kScatter, x, index, src, c.Wrap(c.Int("dim"), RankOf(x)), reduce));
 }

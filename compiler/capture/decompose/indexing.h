@@ -11,11 +11,11 @@ namespace preheat::decompose {
 // whole dimension. The indexed dimensions are brought together and folded into one; `index` is then the
 // position in it. An index out of range in any dimension lies outside of the folded one, so that it is caught.
 struct FoldedIndex {
-  std::vector<int64_t> order;    // permutation of x: the indexed dimensions together
-  int64_t dim = 0;               // the folded one, after permutation
-  std::vector<Expr> folded;      // shape of x permuted and folded
-  std::vector<Expr> permuted;    // before folding
-  Value index;                   // i64, of the indices' common shape
+  std::vector<int64_t> order;  // permutation of x: the indexed dimensions together
+  int64_t dim = 0;             // the folded one, after permutation
+  std::vector<Expr> folded;    // shape of x permuted and folded
+  std::vector<Expr> permuted;  // before folding
+  Value index;                 // i64, of the indices' common shape
 };
 FoldedIndex FoldIndices(OpContext& c, Value x, std::vector<Value> indices);
 

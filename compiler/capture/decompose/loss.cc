@@ -1,10 +1,9 @@
 // Losses: an elementwise formula in the compute type, then the reduction.
 
-#include "compiler/capture/decompose/losses.h"
-
 #include <cmath>
 
 #include "compiler/capture/decompose/formulas.h"
+#include "compiler/capture/decompose/losses.h"
 
 namespace preheat::decompose {
 
@@ -90,7 +89,8 @@ Value KlDiv(OpContext& c, Value x, Value y) {
 }
 
 Value Weighted(OpContext& c, Value loss) {
-  if (Value weight = c.OptionalTensor("weight")) return c.b.Mul(loss, c.b.Cast(weight, loss ? loss.dtype() : DType::kF32));
+  if (Value weight = c.OptionalTensor("weight"))
+    return c.b.Mul(loss, c.b.Cast(weight, loss ? loss.dtype() : DType::kF32));
   return loss;
 }
 

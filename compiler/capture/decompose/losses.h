@@ -11,9 +11,9 @@ Reduction ReductionOf(OpContext& c);
 
 // Classes chosen by a target: which elements of [n, classes, ...] count, and with what weight.
 struct Targets {
-  int64_t dim = 0;   // of the classes
-  Value index;       // i64, the target with ignored entries set to 0, a dimension of size 1 for the classes
-  Value weight;      // of each entry, in the compute type: 0 where ignored, otherwise the class's weight or 1
+  int64_t dim = 0;  // of the classes
+  Value index;      // i64, the target with ignored entries set to 0, a dimension of size 1 for the classes
+  Value weight;     // of each entry, in the compute type: 0 where ignored, otherwise the class's weight or 1
 };
 Targets ReadTargets(OpContext& c, Value logits);
 

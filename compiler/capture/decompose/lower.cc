@@ -23,8 +23,10 @@ using capture::ValueRef;
 const std::map<std::string, LowerFn>& Rows() {
   static const auto* rows = [] {
     auto* all = new std::map<std::string, LowerFn>;
-    for (const OpTable& table : {PointwiseOps(), ActivationOps(), ReduceOps(), SoftmaxOps(), ViewOps(), CopyOps(), CreationOps(), MatMulOps(),
-                                 NormOps(), ConvOps(), PoolOps(), IndexOps(), ScanOps(), AttentionOps(), LossOps(), BackwardOps()}) {
+    for (const OpTable& table :
+         {PointwiseOps(), ActivationOps(), ReduceOps(), SoftmaxOps(), ViewOps(), CopyOps(), CreationOps(), MatMulOps(),
+          NormOps(), ConvOps(), PoolOps(), IndexOps(), ScanOps(), AttentionOps(), LossOps(), BackwardOps(),
+          BackwardNormOps(), BackwardWindowOps(), BackwardIndexOps()}) {
       for (const auto& [name, fn] : table) all->emplace(name, fn);
     }
     return all;
@@ -47,7 +49,11 @@ void ForEachOperand(const AtenNode& node, const Visitor& visit) {
 class Lowering {
  public:
   Lowering(const AtenProgram& program, const LowerOptions& options)
-      : program_(program), options_(options), builder_(&graph_), values_(program.values.size()), live_(program.values.size(), false) {}
+      : program_(program),
+        options_(options),
+        builder_(&graph_),
+        values_(program.values.size()),
+        live_(program.values.size(), false) {}
 
   absl::StatusOr<ir::Graph> Run() {
     for (const ir::Symbol& symbol : program_.symbols) graph_.AddSymbol(symbol);
@@ -70,19 +76,31 @@ class Lowering {
   std::string Where(const AtenNode& node) const {
     bool known = node.debug_id >= 0 && node.debug_id < static_cast<int>(program_.debug.locations.size());
     std::string name = known ? program_.debug.locations[node.debug_id].name : "";
-    return absl::StrCat("node ", name.empty() ? std::to_string(&node - program_.nodes.data()) : name, " (", node.op, ")");
+    return absl::StrCat("node ", name.empty() ? std::to_string(&node - program_.nodes.data()) : name, " (", node.op,
+                        ")");
   }
 
   void AddInput(const capture::InputSpec& input) {
     const AtenValue& value = program_.values[input.value];
-    ir::GraphInput out{.kind = input.kind, .type = value.type.tensor, .strides = value.type.strides,
-                       .alignment = value.type.alignment, .frozen = input.frozen};
+    ir::GraphInput out{
+        .kind = input.kind,
+        .type = value.type.tensor,
+        .strides = value.type.strides,
+        .alignment = value.type.alignment >= 16 ? 16 : static_cast<int>(ir::DTypeSize(value.type.tensor.dtype)),
+        .frozen = input.frozen && !IsMutated(input)};
     if (value.is_size) {
       out.type = TensorType{DType::kI64, {}};
       out.is_size = true;
       out.symbol = value.expr.symbol().value_or("");
     }
     values_[input.value] = graph_.AddInput(std::move(out));
+  }
+
+  // What a run writes is not frozen, whatever the caller says.
+  bool IsMutated(const capture::InputSpec& input) const {
+    auto index = &input - program_.inputs.data();
+    return std::any_of(program_.outputs.begin(), program_.outputs.end(),
+                       [index](const OutputSpec& o) { return o.mutates == index; });
   }
 
   // --- What is needed ---
@@ -112,7 +130,7 @@ class Lowering {
     if (HasComplex(node)) return AddExtern(node, "complex numbers");
     Builder builder(&graph_);
     builder.SetDebugId(node.debug_id);
-    OpContext context(program_, node, values_, builder);
+    OpContext context(program_, node, values_, live_, builder);
     row->second(context);
     if (!builder.status().ok()) return AddExtern(node, builder.status().message());
     for (size_t i = 0; i < node.results.size(); ++i) {
@@ -133,7 +151,9 @@ class Lowering {
 
   bool HasComplex(const AtenNode& node) const {
     bool found = false;
-    auto look = [&](int id) { found = found || (!program_.values[id].is_size && ir::IsComplex(program_.values[id].type.tensor.dtype)); };
+    auto look = [&](int id) {
+      found = found || (!program_.values[id].is_size && ir::IsComplex(program_.values[id].type.tensor.dtype));
+    };
     ForEachOperand(node, look);
     for (int id : node.results) {
       if (id >= 0) look(id);
@@ -147,11 +167,13 @@ class Lowering {
       same = got.shape()[i] == declared.shape[i] || ranges_.Simplify(got.shape()[i] - declared.shape[i]) == Expr(0);
     }
     if (same) return absl::OkStatus();
-    return MakeError(absl::StatusCode::kInvalidArgument,
-                     {.kind = "type_mismatch",
-                      .message = absl::StrCat("the operator gives ", got.type().ToString(), ", but the program declares ", declared.ToString()),
-                      .where = "",
-                      .fix = "export the program again; if that gives the same, report it: an operator is lowered wrongly"});
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        {.kind = "type_mismatch",
+         .message = absl::StrCat("the operator gives ", got.type().ToString(), ", but the program declares ",
+                                 declared.ToString()),
+         .where = "",
+         .fix = "export the program again; if that gives the same, report it: an operator is lowered wrongly"});
   }
 
   absl::Status AddExtern(const AtenNode& node, absl::string_view why) {
@@ -165,7 +187,8 @@ class Lowering {
     for (int id : node.results) {
       if (id >= 0) types.push_back(program_.values[id].type.tensor);
     }
-    std::vector<Value> results = builder_.EmitAll(Op::kExtern, operands, {{"name", node.op}, {"call", call.json}}, types);
+    std::vector<Value> results =
+        builder_.EmitAll(Op::kExtern, operands, {{"name", node.op}, {"call", call.json}}, types);
     RETURN_IF_ERROR(builder_.status());
     size_t next = 0;
     for (int id : node.results) {
@@ -202,6 +225,8 @@ class Lowering {
 
 bool HasLowering(const std::string& op) { return Rows().count(op) != 0; }
 
-absl::StatusOr<ir::Graph> Lower(const AtenProgram& program, const LowerOptions& options) { return Lowering(program, options).Run(); }
+absl::StatusOr<ir::Graph> Lower(const AtenProgram& program, const LowerOptions& options) {
+  return Lowering(program, options).Run();
+}
 
 }  // namespace preheat::decompose

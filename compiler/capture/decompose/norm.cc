@@ -22,7 +22,9 @@ std::vector<int64_t> AllDimsBut(int rank, int64_t kept) {
 }
 
 // 1 / sqrt(variance + eps)
-Value InverseDeviation(OpContext& c, Value variance, double eps) { return c.b.Unary(Op::kRsqrt, c.b.Add(variance, eps)); }
+Value InverseDeviation(OpContext& c, Value variance, double eps) {
+  return c.b.Unary(Op::kRsqrt, c.b.Add(variance, eps));
+}
 
 // x * scale + shift by channel, where scale = weight / deviation and shift = bias - mean * scale: vectors.
 Value ScaleAndShift(OpContext& c, Value x, Value mean, Value inverse, Value weight, Value bias) {
@@ -74,7 +76,8 @@ Value Updated(OpContext& c, Value running, Value batch, double momentum) {
 }
 Value Unbiased(OpContext& c, const BatchNorm& n) {
   Expr count = CountOf(n.x, AllDimsBut(RankOf(n.x), 1));
-  if (std::optional<int64_t> k = count.constant()) return c.b.Mul(n.variance, static_cast<double>(*k) / static_cast<double>(*k - 1));
+  if (std::optional<int64_t> k = count.constant())
+    return c.b.Mul(n.variance, static_cast<double>(*k) / static_cast<double>(*k - 1));
   DType dtype = n.variance ? n.variance.dtype() : DType::kF32;
   return c.b.Mul(n.variance, c.b.Div(c.SizeAs(count, dtype), c.SizeAs(count - 1, dtype)));
 }

@@ -26,16 +26,17 @@ using ir::Value;
 // checks. A failed or refused lowering leaves dead nodes behind and the operator becomes an extern call.
 class OpContext {
  public:
-  // `tensors` are the lowered values of the program, by id.
-  OpContext(const capture::AtenProgram& program, const capture::AtenNode& node, const std::vector<Value>& tensors, Builder& builder)
-      : b(builder), program_(program), node_(node), tensors_(tensors), results_(node.results.size()) {}
+  // `tensors` are the lowered values of the program and `live` says which of its values are used, both by id.
+  OpContext(const capture::AtenProgram& program, const capture::AtenNode& node, const std::vector<Value>& tensors,
+            const std::vector<bool>& live, Builder& builder)
+      : b(builder), program_(program), node_(node), tensors_(tensors), live_(live), results_(node.results.size()) {}
 
   Builder& b;
 
   // --- Arguments. Those without a default must be there ---
   bool Has(const std::string& name) const;  // given, and not None
   Value Tensor(const std::string& name);
-  Value OptionalTensor(const std::string& name);  // null when absent or None
+  Value OptionalTensor(const std::string& name);        // null when absent or None
   std::vector<Value> Tensors(const std::string& name);  // null for None in the list
   int64_t Int(const std::string& name);
   int64_t Int(const std::string& name, int64_t otherwise);
@@ -54,7 +55,9 @@ class OpContext {
   Value Operand(const std::string& name, DType dtype);
   // A number of that dtype: doubles round, and integers become doubles where the dtype is a float one.
   static Scalar Number(double value, DType dtype);
-  Value Fill(double value, DType dtype, std::vector<Expr> shape = {}) { return b.Fill(Number(value, dtype), dtype, std::move(shape)); }
+  Value Fill(double value, DType dtype, std::vector<Expr> shape = {}) {
+    return b.Fill(Number(value, dtype), dtype, std::move(shape));
+  }
   // A size as a 0-d value.
   Value SizeAs(const Expr& size, DType dtype) { return b.Cast(b.Size(size), dtype); }
 
@@ -65,8 +68,10 @@ class OpContext {
 
   // --- Results ---
   int num_results() const { return static_cast<int>(node_.results.size()); }
-  // The declared type of a result that is used; the operator's other results have none.
-  bool Wanted(int i) const { return i < num_results() && node_.results[i] >= 0; }
+  // Whether something uses the result; others need not be given.
+  bool Wanted(int i) const { return HasResult(i) && live_[node_.results[i]]; }
+  // Whether the program has a value, and so a type, for the result.
+  bool HasResult(int i) const { return i < num_results() && node_.results[i] >= 0; }
   const TensorType& ResultType(int i = 0) const { return program_.values[node_.results[i]].type.tensor; }
   const std::vector<Expr>& ResultShape(int i = 0) const { return ResultType(i).shape; }
   // Gives result i: cast to its declared dtype and grown to its declared shape.
@@ -88,6 +93,7 @@ class OpContext {
   const capture::AtenProgram& program_;
   const capture::AtenNode& node_;
   const std::vector<Value>& tensors_;
+  const std::vector<bool>& live_;
   std::vector<Value> results_;
 };
 
@@ -114,6 +120,9 @@ OpTable ScanOps();
 OpTable AttentionOps();
 OpTable LossOps();
 OpTable BackwardOps();
+OpTable BackwardNormOps();
+OpTable BackwardWindowOps();
+OpTable BackwardIndexOps();
 
 }  // namespace preheat::decompose
 

@@ -106,7 +106,8 @@ Value Pow(OpContext& c, Value a, Value exponent) {
   const Argument* arg = c.Arg("exponent");
   double e = NAN;
   if (arg != nullptr && std::holds_alternative<double>(*arg)) e = std::get<double>(*arg);
-  if (arg != nullptr && std::holds_alternative<Expr>(*arg)) e = static_cast<double>(std::get<Expr>(*arg).constant().value_or(-1000));
+  if (arg != nullptr && std::holds_alternative<Expr>(*arg))
+    e = static_cast<double>(std::get<Expr>(*arg).constant().value_or(-1000));
   bool is_float = a && ir::IsFloat(a.dtype());
   if (e == 1) return a;
   if (e == 2) return c.b.Mul(a, a);
@@ -262,19 +263,38 @@ void AddRows(OpTable& table, std::initializer_list<const char*> names, const Low
 }
 
 void AddUnary(OpTable& table) {
-  const std::pair<const char*, Op> floats[] = {
-      {"aten.sqrt.default", Op::kSqrt},   {"aten.rsqrt.default", Op::kRsqrt}, {"aten.reciprocal.default", Op::kReciprocal},
-      {"aten.exp.default", Op::kExp},     {"aten.exp2.default", Op::kExp2},   {"aten.expm1.default", Op::kExpm1},
-      {"aten.log.default", Op::kLog},     {"aten.log2.default", Op::kLog2},   {"aten.log10.default", Op::kLog10},
-      {"aten.log1p.default", Op::kLog1p}, {"aten.sin.default", Op::kSin},     {"aten.cos.default", Op::kCos},
-      {"aten.tan.default", Op::kTan},     {"aten.asin.default", Op::kAsin},   {"aten.acos.default", Op::kAcos},
-      {"aten.atan.default", Op::kAtan},   {"aten.sinh.default", Op::kSinh},   {"aten.cosh.default", Op::kCosh},
-      {"aten.tanh.default", Op::kTanh},   {"aten.asinh.default", Op::kAsinh}, {"aten.acosh.default", Op::kAcosh},
-      {"aten.atanh.default", Op::kAtanh}, {"aten.erf.default", Op::kErf},     {"aten.erfc.default", Op::kErfc},
-      {"aten.special_erf.default", Op::kErf}, {"aten.arcsin.default", Op::kAsin}, {"aten.arctan.default", Op::kAtan}};
+  const std::pair<const char*, Op> floats[] = {{"aten.sqrt.default", Op::kSqrt},
+                                               {"aten.rsqrt.default", Op::kRsqrt},
+                                               {"aten.reciprocal.default", Op::kReciprocal},
+                                               {"aten.exp.default", Op::kExp},
+                                               {"aten.exp2.default", Op::kExp2},
+                                               {"aten.expm1.default", Op::kExpm1},
+                                               {"aten.log.default", Op::kLog},
+                                               {"aten.log2.default", Op::kLog2},
+                                               {"aten.log10.default", Op::kLog10},
+                                               {"aten.log1p.default", Op::kLog1p},
+                                               {"aten.sin.default", Op::kSin},
+                                               {"aten.cos.default", Op::kCos},
+                                               {"aten.tan.default", Op::kTan},
+                                               {"aten.asin.default", Op::kAsin},
+                                               {"aten.acos.default", Op::kAcos},
+                                               {"aten.atan.default", Op::kAtan},
+                                               {"aten.sinh.default", Op::kSinh},
+                                               {"aten.cosh.default", Op::kCosh},
+                                               {"aten.tanh.default", Op::kTanh},
+                                               {"aten.asinh.default", Op::kAsinh},
+                                               {"aten.acosh.default", Op::kAcosh},
+                                               {"aten.atanh.default", Op::kAtanh},
+                                               {"aten.erf.default", Op::kErf},
+                                               {"aten.erfc.default", Op::kErfc},
+                                               {"aten.special_erf.default", Op::kErf},
+                                               {"aten.arcsin.default", Op::kAsin},
+                                               {"aten.arctan.default", Op::kAtan}};
   for (const auto& [name, op] : floats) table.emplace_back(name, Unary(op));
-  const std::pair<const char*, Op> roundings[] = {{"aten.ceil.default", Op::kCeil},   {"aten.floor.default", Op::kFloor},
-                                                  {"aten.trunc.default", Op::kTrunc}, {"aten.fix.default", Op::kTrunc},
+  const std::pair<const char*, Op> roundings[] = {{"aten.ceil.default", Op::kCeil},
+                                                  {"aten.floor.default", Op::kFloor},
+                                                  {"aten.trunc.default", Op::kTrunc},
+                                                  {"aten.fix.default", Op::kTrunc},
                                                   {"aten.round.default", Op::kRound}};
   for (const auto& [name, op] : roundings) table.emplace_back(name, Rounding(op));
   AddRows(table, {"aten.neg.default", "aten.negative.default"}, Unary(Op::kNeg));
@@ -291,9 +311,11 @@ void AddUnary(OpTable& table) {
   table.emplace_back("aten.isfinite.default", IsFinite);
   table.emplace_back("aten.isnan.default", IsNan);
   table.emplace_back("aten.bitwise_not.default", BitwiseNot);
-  table.emplace_back("aten.logical_not.default", [](OpContext& c) { c.Set(c.b.Unary(Op::kNot, c.Operand("self", DType::kBool))); });
-  AddRows(table, {"aten.positive.default", "aten.real.default", "aten.conj.default", "aten._conj.default", "aten.resolve_conj.default",
-                  "aten.resolve_neg.default"},
+  table.emplace_back("aten.logical_not.default",
+                     [](OpContext& c) { c.Set(c.b.Unary(Op::kNot, c.Operand("self", DType::kBool))); });
+  AddRows(table,
+          {"aten.positive.default", "aten.real.default", "aten.conj.default", "aten._conj.default",
+           "aten.resolve_conj.default", "aten.resolve_neg.default"},
           [](OpContext& c) { c.Set(c.Tensor("self")); });
 }
 
@@ -302,36 +324,51 @@ void AddBinary(OpTable& table) {
   AddRows(table, {"aten.sub.Tensor", "aten.sub.Scalar", "aten.subtract.Tensor"}, Binary(Sub));
   AddRows(table, {"aten.rsub.Tensor", "aten.rsub.Scalar"}, Binary(Rsub));
   AddRows(table, {"aten.mul.Tensor", "aten.mul.Scalar", "aten.multiply.Tensor"}, Binary(Op::kMul));
-  AddRows(table, {"aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor", "aten.divide.Tensor"}, Binary(Op::kDiv));
+  AddRows(table, {"aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor", "aten.divide.Tensor"},
+          Binary(Op::kDiv));
   AddRows(table, {"aten.div.Tensor_mode", "aten.div.Scalar_mode", "aten.divide.Tensor_mode"}, DivMode);
   AddRows(table, {"aten.floor_divide.default", "aten.floor_divide.Scalar"}, Binary(Op::kFloorDiv));
   AddRows(table, {"aten.remainder.Tensor", "aten.remainder.Scalar"}, Binary(Op::kMod));
   AddRows(table, {"aten.fmod.Tensor", "aten.fmod.Scalar"}, Binary(Op::kFmod));
-  AddRows(table, {"aten.pow.Tensor_Scalar", "aten.pow.Tensor_Tensor", "aten.pow.Scalar"}, Binary(Pow, "self", "exponent"));
+  AddRows(table, {"aten.pow.Tensor_Scalar", "aten.pow.Tensor_Tensor", "aten.pow.Scalar"},
+          Binary(Pow, "self", "exponent"));
   AddRows(table, {"aten.maximum.default", "aten.max.other"}, Binary(Op::kMax));
   AddRows(table, {"aten.minimum.default", "aten.min.other"}, Binary(Op::kMin));
-  table.emplace_back("aten.fmax.default", Binary([](OpContext& c, Value a, Value o) { return IgnoringNan(c, Op::kMax, a, o); }));
-  table.emplace_back("aten.fmin.default", Binary([](OpContext& c, Value a, Value o) { return IgnoringNan(c, Op::kMin, a, o); }));
+  table.emplace_back("aten.fmax.default",
+                     Binary([](OpContext& c, Value a, Value o) { return IgnoringNan(c, Op::kMax, a, o); }));
+  table.emplace_back("aten.fmin.default",
+                     Binary([](OpContext& c, Value a, Value o) { return IgnoringNan(c, Op::kMin, a, o); }));
   AddRows(table, {"aten.atan2.default", "aten.arctan2.default"}, Binary(Op::kAtan2));
   AddRows(table, {"aten.copysign.Tensor", "aten.copysign.Scalar"}, Binary(Op::kCopySign));
-  AddRows(table, {"aten.xlogy.Tensor", "aten.xlogy.Scalar_Other", "aten.xlogy.Scalar_Self", "aten.special_xlogy.default"}, Binary(XLogY));
+  AddRows(table,
+          {"aten.xlogy.Tensor", "aten.xlogy.Scalar_Other", "aten.xlogy.Scalar_Self", "aten.special_xlogy.default"},
+          Binary(XLogY));
   table.emplace_back("aten.logaddexp.default", Binary(LogAddExp));
   table.emplace_back("aten.hypot.default", Binary(Hypot));
-  AddRows(table, {"aten.bitwise_and.Tensor", "aten.bitwise_and.Scalar", "aten.__and__.Tensor", "aten.__and__.Scalar"}, Binary(Op::kAnd));
-  AddRows(table, {"aten.bitwise_or.Tensor", "aten.bitwise_or.Scalar", "aten.__or__.Tensor", "aten.__or__.Scalar"}, Binary(Op::kOr));
-  AddRows(table, {"aten.bitwise_xor.Tensor", "aten.bitwise_xor.Scalar", "aten.__xor__.Tensor", "aten.__xor__.Scalar"}, Binary(Op::kXor));
-  AddRows(table, {"aten.bitwise_left_shift.Tensor", "aten.bitwise_left_shift.Tensor_Scalar", "aten.__lshift__.Scalar", "aten.__lshift__.Tensor"},
+  AddRows(table, {"aten.bitwise_and.Tensor", "aten.bitwise_and.Scalar", "aten.__and__.Tensor", "aten.__and__.Scalar"},
+          Binary(Op::kAnd));
+  AddRows(table, {"aten.bitwise_or.Tensor", "aten.bitwise_or.Scalar", "aten.__or__.Tensor", "aten.__or__.Scalar"},
+          Binary(Op::kOr));
+  AddRows(table, {"aten.bitwise_xor.Tensor", "aten.bitwise_xor.Scalar", "aten.__xor__.Tensor", "aten.__xor__.Scalar"},
+          Binary(Op::kXor));
+  AddRows(table,
+          {"aten.bitwise_left_shift.Tensor", "aten.bitwise_left_shift.Tensor_Scalar", "aten.__lshift__.Scalar",
+           "aten.__lshift__.Tensor"},
           Binary(Op::kShl));
-  AddRows(table, {"aten.bitwise_right_shift.Tensor", "aten.bitwise_right_shift.Tensor_Scalar", "aten.__rshift__.Scalar", "aten.__rshift__.Tensor"},
+  AddRows(table,
+          {"aten.bitwise_right_shift.Tensor", "aten.bitwise_right_shift.Tensor_Scalar", "aten.__rshift__.Scalar",
+           "aten.__rshift__.Tensor"},
           Binary(Op::kShr));
 }
 
 void AddComparisons(OpTable& table) {
   const std::pair<const char*, Op> rows[] = {
-      {"aten.eq.Tensor", Op::kEq}, {"aten.eq.Scalar", Op::kEq}, {"aten.ne.Tensor", Op::kNe}, {"aten.ne.Scalar", Op::kNe},
-      {"aten.lt.Tensor", Op::kLt}, {"aten.lt.Scalar", Op::kLt}, {"aten.le.Tensor", Op::kLe}, {"aten.le.Scalar", Op::kLe},
-      {"aten.gt.Tensor", Op::kGt}, {"aten.gt.Scalar", Op::kGt}, {"aten.ge.Tensor", Op::kGe}, {"aten.ge.Scalar", Op::kGe},
-      {"aten.greater.Tensor", Op::kGt}, {"aten.less.Tensor", Op::kLt}, {"aten.not_equal.Tensor", Op::kNe}, {"aten.not_equal.Scalar", Op::kNe}};
+      {"aten.eq.Tensor", Op::kEq},       {"aten.eq.Scalar", Op::kEq},   {"aten.ne.Tensor", Op::kNe},
+      {"aten.ne.Scalar", Op::kNe},       {"aten.lt.Tensor", Op::kLt},   {"aten.lt.Scalar", Op::kLt},
+      {"aten.le.Tensor", Op::kLe},       {"aten.le.Scalar", Op::kLe},   {"aten.gt.Tensor", Op::kGt},
+      {"aten.gt.Scalar", Op::kGt},       {"aten.ge.Tensor", Op::kGe},   {"aten.ge.Scalar", Op::kGe},
+      {"aten.greater.Tensor", Op::kGt},  {"aten.less.Tensor", Op::kLt}, {"aten.not_equal.Tensor", Op::kNe},
+      {"aten.not_equal.Scalar", Op::kNe}};
   for (const auto& [name, op] : rows) table.emplace_back(name, Compare(op));
   table.emplace_back("aten.logical_and.default", Logical(Op::kAnd));
   table.emplace_back("aten.logical_or.default", Logical(Op::kOr));
@@ -348,7 +385,8 @@ OpTable PointwiseOps() {
   table.emplace_back("aten.addcmul.default", [](OpContext& c) { Addc(c, Op::kMul); });
   table.emplace_back("aten.addcdiv.default", [](OpContext& c) { Addc(c, Op::kDiv); });
   AddRows(table, {"aten.lerp.Tensor", "aten.lerp.Scalar"}, Lerp);
-  AddRows(table, {"aten.clamp.default", "aten.clamp.Tensor", "aten.clip.default"}, [](OpContext& c) { ClampOp(c, "min", "max"); });
+  AddRows(table, {"aten.clamp.default", "aten.clamp.Tensor", "aten.clip.default"},
+          [](OpContext& c) { ClampOp(c, "min", "max"); });
   AddRows(table, {"aten.clamp_min.default", "aten.clamp_min.Tensor"}, [](OpContext& c) { ClampOp(c, "min", nullptr); });
   AddRows(table, {"aten.clamp_max.default", "aten.clamp_max.Tensor"}, [](OpContext& c) { ClampOp(c, nullptr, "max"); });
   AddRows(table, {"aten.where.self", "aten.where.ScalarSelf", "aten.where.ScalarOther", "aten.where.Scalar"}, Where);

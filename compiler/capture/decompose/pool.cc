@@ -50,8 +50,7 @@ LowerFn MaxPool(int spatial) {
     Value x = c.Tensor("self");
     if (RankOf(x) < spatial + 1) return c.Refuse("too few dimensions");
     Windows w = ReadWindows(c, spatial);
-    const TensorType& type = c.Wanted(0) ? c.ResultType(0) : c.ResultType(1);
-    std::vector<Expr> out(type.shape.end() - spatial, type.shape.end());
+    std::vector<Expr> out = SpatialOf(c, spatial);
     Value windows = CutWindows(c, x, w, Lowest(x.dtype()), out);
     if (c.Wanted(0)) c.Set(0, c.b.Reduce(Op::kReduceMax, windows, LastDims(RankOf(windows), spatial), false));
     if (c.Wanted(1) && windows) c.Set(1, MaxPositions(c, windows, x, w));
@@ -59,26 +58,6 @@ LowerFn MaxPool(int spatial) {
 }
 
 // --- Average ---
-
-// How many elements window i of a dimension averages over: i64 [out].
-Value CountAlong(OpContext& c, const Windows& w, int dim, const Expr& size, const Expr& out, bool count_padding) {
-  Builder& b = c.b;
-  Value start = WindowStarts(c, w, dim, out);
-  Value end = b.Binary(Op::kAdd, start, Scalar(w.kernel[dim]));
-  Value limit = b.Size(size + (count_padding ? w.padding[dim] : 0));
-  if (!count_padding) start = b.Binary(Op::kMax, start, Scalar(int64_t{0}));
-  return b.Sub(b.Binary(Op::kMin, end, limit), start);
-}
-
-Value Divisors(OpContext& c, Value x, const Windows& w, const std::vector<Expr>& out, bool count_padding) {
-  int rank = RankOf(x), lead = rank - w.spatial;
-  Value product;
-  for (int i = 0; i < w.spatial; ++i) {
-    Value count = AlongDim(c.b, CountAlong(c, w, i, x.shape()[lead + i], out[i], count_padding), rank, lead + i);
-    product = product ? c.b.Mul(product, count) : count;
-  }
-  return c.b.Cast(product, x.dtype());
-}
 
 LowerFn AvgPool(int spatial) {
   return [spatial](OpContext& c) {
@@ -97,7 +76,7 @@ LowerFn AvgPool(int spatial) {
     bool count_padding = c.Bool("count_include_pad", true);
     if (c.Has("divisor_override")) return c.Set(c.b.Binary(Op::kDiv, sum, Scalar(c.Double("divisor_override", 1))));
     if (!w.ceil_mode && (count_padding || !padded)) return c.Set(c.b.Binary(Op::kDiv, sum, Scalar(elements)));
-    c.Set(c.b.Div(sum, Divisors(c, x, w, out, count_padding)));
+    c.Set(c.b.Div(sum, c.b.Cast(AverageCounts(c, x, w, out, count_padding), x.dtype())));
   };
 }
 
@@ -113,7 +92,8 @@ Uneven CutUneven(OpContext& c, Value x, int64_t dim, int64_t in, int64_t out) {
   int64_t longest = (in + out - 1) / out + (in % out == 0 ? 0 : 1);
   Value i = b.Iota(DType::kI64, {Expr(out)}, 0);
   Value start = b.Binary(Op::kFloorDiv, b.Binary(Op::kMul, i, Scalar(in)), Scalar(out));
-  Value end = b.Binary(Op::kFloorDiv, b.Binary(Op::kAdd, b.Binary(Op::kMul, i, Scalar(in)), Scalar(in + out - 1)), Scalar(out));
+  Value end =
+      b.Binary(Op::kFloorDiv, b.Binary(Op::kAdd, b.Binary(Op::kMul, i, Scalar(in)), Scalar(in + out - 1)), Scalar(out));
   Value offset = b.Iota(DType::kI64, {Expr(out), Expr(longest)}, 1);
   Value index = b.Add(b.Unsqueeze(start, 1), offset);
   Value inside = b.Binary(Op::kLt, index, b.Unsqueeze(end, 1));
@@ -184,7 +164,7 @@ Value AdaptiveMaximum(OpContext& c, Value x, int64_t dim, const Expr& out) {
 
 LowerFn AdaptiveMaxPool(int spatial) {
   return [spatial](OpContext& c) {
-    if (c.Wanted(1) && c.num_results() > 1) return c.Refuse("positions of an adaptive maximum");
+    if (c.Wanted(1)) return c.Refuse("positions of an adaptive maximum");
     Value x = c.Tensor("self");
     std::vector<Expr> out = SpatialOf(c, spatial);
     for (int i = 0; i < spatial; ++i) x = AdaptiveMaximum(c, x, RankOf(x) - spatial + i, out[i]);

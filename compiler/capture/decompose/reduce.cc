@@ -191,6 +191,8 @@ OpTable ReduceOps() {
       {"aten.var_mean.default", VarMean},
       {"aten.var_mean.dim", VarMean},
       {"aten.var_mean.correction", VarMean},
+      {"aten.std_mean.default", StdMean},
+      {"aten.std_mean.dim", StdMean},
       {"aten.std_mean.correction", StdMean},
       {"aten.linalg_vector_norm.default", VectorNorm},
       {"aten.norm.ScalarOpt_dim", Norm},

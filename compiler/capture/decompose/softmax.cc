@@ -48,10 +48,14 @@ void LogSumExp(OpContext& c) {
 
 OpTable SoftmaxOps() {
   return {
-      {"aten._softmax.default", SoftmaxOp},         {"aten.softmax.int", SoftmaxOp},
-      {"aten.special_softmax.int", SoftmaxOp},      {"aten._safe_softmax.default", SafeSoftmax},
-      {"aten._log_softmax.default", LogSoftmaxOp},  {"aten.log_softmax.int", LogSoftmaxOp},
-      {"aten.special_log_softmax.int", LogSoftmaxOp}, {"aten.logsumexp.default", LogSumExp},
+      {"aten._softmax.default", SoftmaxOp},
+      {"aten.softmax.int", SoftmaxOp},
+      {"aten.special_softmax.int", SoftmaxOp},
+      {"aten._safe_softmax.default", SafeSoftmax},
+      {"aten._log_softmax.default", LogSoftmaxOp},
+      {"aten.log_softmax.int", LogSoftmaxOp},
+      {"aten.special_log_softmax.int", LogSoftmaxOp},
+      {"aten.logsumexp.default", LogSumExp},
       {"aten.softmin.int", Softmin},
   };
 }

@@ -40,7 +40,8 @@ void MoveDim(OpContext& c) {
   Value x = c.Tensor("self");
   int rank = RankOf(x);
   std::vector<int64_t> from = c.Ints("source"), to = c.Ints("destination");
-  if (from.size() != to.size() || static_cast<int>(from.size()) > rank) return c.Refuse("source and destination differ");
+  if (from.size() != to.size() || static_cast<int>(from.size()) > rank)
+    return c.Refuse("source and destination differ");
   std::vector<int64_t> dims(rank, -1);
   std::vector<bool> moved(rank, false);
   for (size_t i = 0; i < from.size(); ++i) {
@@ -91,7 +92,7 @@ void Split(OpContext& c) {
   if (!x || RankOf(x) == 0) return c.Refuse("a split of a 0-d tensor");
   Expr start = 0;
   for (int i = 0; i < c.num_results(); ++i) {
-    if (!c.Wanted(i)) return c.Refuse("a part without a type");
+    if (!c.HasResult(i)) return c.Refuse("a part without a type");
     const Expr& size = c.ResultShape(i)[dim];
     c.Set(i, c.b.SliceDim(x, dim, start, size));
     start = start + size;
@@ -187,7 +188,8 @@ void Unfold(OpContext& c) {
   Value x = c.Tensor("self");
   if (RankOf(x) == 0) return c.Refuse("a window of a 0-d tensor");
   int64_t dim = c.Wrap(c.Int("dimension"), RankOf(x));
-  c.Set(c.b.Emit(Op::kWindow, {x}, {{"dim", dim}, {"size", c.Int("size")}, {"step", c.Int("step")}, {"dilation", int64_t{1}}}));
+  c.Set(c.b.Emit(Op::kWindow, {x},
+                 {{"dim", dim}, {"size", c.Int("size")}, {"step", c.Int("step")}, {"dilation", int64_t{1}}}));
 }
 
 // The diagonal of two dimensions, as a last one: picked along one of them by the index of the other.
@@ -266,10 +268,15 @@ void AsStrided(OpContext& c) {
   c.Set(c.b.Reshape(x, c.ResultShape()));
 }
 
+void BroadcastTensors(OpContext& c) {
+  std::vector<Value> tensors = c.Tensors("tensors");
+  for (int i = 0; i < c.num_results() && i < static_cast<int>(tensors.size()); ++i) c.Set(i, tensors[i]);
+}
+
 void Meshgrid(OpContext& c) {
   std::vector<Value> vectors = c.Tensors("tensors");
   bool swap = c.Text("indexing", "ij") == "xy" && vectors.size() >= 2;
-  for (int i = 0; i < c.num_results(); ++i) {
+  for (int i = 0; i < c.num_results() && i < static_cast<int>(vectors.size()); ++i) {
     int64_t dim = swap && i < 2 ? 1 - i : i;
     c.Set(i, AlongDim(c.b, vectors[i], static_cast<int>(vectors.size()), dim));
   }
@@ -287,44 +294,67 @@ Expr SliceStart(const Expr& start, const Expr& size) {
 
 OpTable ViewOps() {
   OpTable table;
-  for (const char* name : {"aten.view.default", "aten.reshape.default", "aten._unsafe_view.default", "aten.flatten.using_ints",
-                           "aten.unflatten.int", "aten.ravel.default", "aten.unsqueeze.default", "aten.squeeze.default",
-                           "aten.squeeze.dim", "aten.squeeze.dims", "aten.view_as.default", "aten._reshape_alias.default",
-                           "aten.reshape_as.default", "aten.atleast_1d.default", "aten.atleast_2d.default", "aten.view_copy.default",
-                           "aten._reshape_copy.default"}) {
+  for (const char* name :
+       {"aten.view.default", "aten.reshape.default", "aten._unsafe_view.default", "aten.flatten.using_ints",
+        "aten.unflatten.int", "aten.ravel.default", "aten.unsqueeze.default", "aten.squeeze.default",
+        "aten.squeeze.dim", "aten.squeeze.dims", "aten.view_as.default", "aten._reshape_alias.default",
+        "aten.reshape_as.default", "aten.atleast_1d.default", "aten.atleast_2d.default", "aten.view_copy.default",
+        "aten._reshape_copy.default"}) {
     table.emplace_back(name, Reshape);
   }
-  for (const char* name : {"aten.expand.default", "aten.expand_as.default", "aten.broadcast_to.default", "aten.expand_copy.default"}) {
+  for (const char* name :
+       {"aten.expand.default", "aten.expand_as.default", "aten.broadcast_to.default", "aten.expand_copy.default"}) {
     table.emplace_back(name, Expand);
   }
-  for (const char* name : {"aten.split.Tensor", "aten.split.sizes", "aten.split.default", "aten.split_with_sizes.default",
-                           "aten.chunk.default", "aten.tensor_split.sections", "aten.tensor_split.indices", "aten.unsafe_chunk.default",
-                           "aten.unsafe_split.Tensor", "aten.unsafe_split_with_sizes.default"}) {
+  for (const char* name :
+       {"aten.split.Tensor", "aten.split.sizes", "aten.split.default", "aten.split_with_sizes.default",
+        "aten.chunk.default", "aten.tensor_split.sections", "aten.tensor_split.indices", "aten.unsafe_chunk.default",
+        "aten.unsafe_split.Tensor", "aten.unsafe_split_with_sizes.default"}) {
     table.emplace_back(name, Split);
   }
-  for (const char* name : {"aten.alias.default", "aten.detach.default", "aten.detach_.default", "aten.lift_fresh.default"}) {
+  for (const char* name :
+       {"aten.alias.default", "aten.detach.default", "aten.detach_.default", "aten.lift_fresh.default"}) {
     table.emplace_back(name, Identity);
   }
   const OpTable others = {
-      {"aten.permute.default", Permute},       {"aten.transpose.int", Transpose},
-      {"aten.t.default", T},                   {"aten.swapaxes.default", SwapAxes},
-      {"aten.swapdims.default", Transpose},    {"aten.mT.default", MatrixT},
-      {"aten.adjoint.default", MatrixT},       {"aten.numpy_T.default", NumpyT},
-      {"aten.movedim.int", MoveDim},           {"aten.movedim.intlist", MoveDim},
-      {"aten.moveaxis.int", MoveDim},          {"aten.moveaxis.intlist", MoveDim},
-      {"aten.slice.Tensor", Slice},            {"aten.narrow.default", Narrow},
-      {"aten.select.int", SelectOp},           {"aten.unbind.int", Unbind},
-      {"aten.cat.default", Cat},               {"aten.concat.default", Cat},
-      {"aten.concatenate.default", Cat},       {"aten.stack.default", Stack},
-      {"aten.repeat.default", Repeat},         {"aten.tile.default", Repeat},
+      {"aten.permute.default", Permute},
+      {"aten.transpose.int", Transpose},
+      {"aten.t.default", T},
+      {"aten.swapaxes.default", SwapAxes},
+      {"aten.swapdims.default", Transpose},
+      {"aten.mT.default", MatrixT},
+      {"aten.adjoint.default", MatrixT},
+      {"aten.numpy_T.default", NumpyT},
+      {"aten.movedim.int", MoveDim},
+      {"aten.movedim.intlist", MoveDim},
+      {"aten.moveaxis.int", MoveDim},
+      {"aten.moveaxis.intlist", MoveDim},
+      {"aten.slice.Tensor", Slice},
+      {"aten.narrow.default", Narrow},
+      {"aten.select.int", SelectOp},
+      {"aten.unbind.int", Unbind},
+      {"aten.cat.default", Cat},
+      {"aten.concat.default", Cat},
+      {"aten.concatenate.default", Cat},
+      {"aten.stack.default", Stack},
+      {"aten.repeat.default", Repeat},
+      {"aten.tile.default", Repeat},
       {"aten.repeat_interleave.self_int", RepeatInterleave},
-      {"aten.flip.default", Flip},             {"aten.roll.default", Roll},
-      {"aten.unfold.default", Unfold},         {"aten.diagonal.default", Diagonal},
-      {"aten.tril.default", Tril},             {"aten.triu.default", Triu},
-      {"aten.pixel_shuffle.default", PixelShuffle}, {"aten.pixel_unshuffle.default", PixelUnshuffle},
-      {"aten.as_strided.default", AsStrided},  {"aten.meshgrid.default", Meshgrid},
-      {"aten.meshgrid.indexing", Meshgrid},    {"aten.slice_copy.Tensor", Slice},
-      {"aten.permute_copy.default", Permute},  {"aten.transpose_copy.int", Transpose},
+      {"aten.flip.default", Flip},
+      {"aten.roll.default", Roll},
+      {"aten.unfold.default", Unfold},
+      {"aten.diagonal.default", Diagonal},
+      {"aten.tril.default", Tril},
+      {"aten.triu.default", Triu},
+      {"aten.pixel_shuffle.default", PixelShuffle},
+      {"aten.pixel_unshuffle.default", PixelUnshuffle},
+      {"aten.as_strided.default", AsStrided},
+      {"aten.meshgrid.default", Meshgrid},
+      {"aten.meshgrid.indexing", Meshgrid},
+      {"aten.broadcast_tensors.default", BroadcastTensors},
+      {"aten.slice_copy.Tensor", Slice},
+      {"aten.permute_copy.default", Permute},
+      {"aten.transpose_copy.int", Transpose},
   };
   table.insert(table.end(), others.begin(), others.end());
   return table;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "compiler/capture/decompose/formulas.h"
+
 namespace preheat::decompose {
 
 std::vector<int64_t> PerDim(OpContext& c, const std::string& name, int spatial, std::vector<int64_t> otherwise) {
@@ -25,7 +27,8 @@ Windows ReadWindows(OpContext& c, int spatial) {
   w.dilation = PerDim(c, "dilation", spatial, ones);
   w.ceil_mode = c.Bool("ceil_mode", false);
   for (int i = 0; i < spatial; ++i) {
-    if (w.kernel[i] < 1 || w.stride[i] < 1 || w.dilation[i] < 1 || w.padding[i] < 0) c.Refuse("an empty or negative window");
+    if (w.kernel[i] < 1 || w.stride[i] < 1 || w.dilation[i] < 1 || w.padding[i] < 0)
+      c.Refuse("an empty or negative window");
   }
   return w;
 }
@@ -49,7 +52,9 @@ Value CutWindows(OpContext& c, Value x, const Windows& w, double value, const st
     x = c.b.Emit(Op::kPad, {x}, {{"low", low}, {"high", high}, {"value", fill}});
   }
   for (int i = 0; i < w.spatial && x; ++i) {
-    x = c.b.Emit(Op::kWindow, {x}, {{"dim", int64_t{lead + i}}, {"size", w.kernel[i]}, {"step", w.stride[i]}, {"dilation", w.dilation[i]}});
+    x = c.b.Emit(
+        Op::kWindow, {x},
+        {{"dim", int64_t{lead + i}}, {"size", w.kernel[i]}, {"step", w.stride[i]}, {"dilation", w.dilation[i]}});
     // Padding may leave room for a window that torch does not count.
     if (x && w.ceil_mode && x.shape()[lead + i] != out[i]) x = c.b.SliceDim(x, lead + i, 0, out[i]);
   }
@@ -59,6 +64,29 @@ Value CutWindows(OpContext& c, Value x, const Windows& w, double value, const st
 Value WindowStarts(OpContext& c, const Windows& w, int dim, const Expr& out) {
   Value index = c.b.Iota(DType::kI64, {out}, 0);
   return c.b.Binary(Op::kSub, c.b.Binary(Op::kMul, index, Scalar(w.stride[dim])), Scalar(w.padding[dim]));
+}
+
+namespace {
+
+Value CountAlong(OpContext& c, const Windows& w, int dim, const Expr& size, const Expr& out, bool count_padding) {
+  Builder& b = c.b;
+  Value start = WindowStarts(c, w, dim, out);
+  Value end = b.Binary(Op::kAdd, start, Scalar(w.kernel[dim]));
+  Value limit = b.Size(size + (count_padding ? w.padding[dim] : 0));
+  if (!count_padding) start = b.Binary(Op::kMax, start, Scalar(int64_t{0}));
+  return b.Sub(b.Binary(Op::kMin, end, limit), start);
+}
+
+}  // namespace
+
+Value AverageCounts(OpContext& c, Value x, const Windows& w, const std::vector<Expr>& out, bool count_padding) {
+  int rank = x.type().rank(), lead = rank - w.spatial;
+  Value product;
+  for (int i = 0; i < w.spatial; ++i) {
+    Value count = AlongDim(c.b, CountAlong(c, w, i, x.shape()[lead + i], out[i], count_padding), rank, lead + i);
+    product = product ? c.b.Mul(product, count) : count;
+  }
+  return product;
 }
 
 }  // namespace preheat::decompose

@@ -26,6 +26,10 @@ Value CutWindows(OpContext& c, Value x, const Windows& w, double value, const st
 // Where window i of a dimension begins in x (negative inside the padding): i * stride - padding, i64 [out].
 Value WindowStarts(OpContext& c, const Windows& w, int dim, const Expr& out);
 
+// How many elements each window of x averages over, i64: [1.., out...]. Windows are cut off at the padding's end;
+// padding counts if `count_padding`.
+Value AverageCounts(OpContext& c, Value x, const Windows& w, const std::vector<Expr>& out, bool count_padding);
+
 }  // namespace preheat::decompose
 
 #endif  // PREHEAT_COMPILER_CAPTURE_DECOMPOSE_WINDOWS_H_

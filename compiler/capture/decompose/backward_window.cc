@@ -1,0 +1,158 @@
+// Gradients of convolution, pooling and attention.
+
+#include <utility>
+
+#include "compiler/capture/decompose/attention.h"
+#include "compiler/capture/decompose/conv_attrs.h"
+#include "compiler/capture/decompose/formulas.h"
+#include "compiler/capture/decompose/products.h"
+#include "compiler/capture/decompose/windows.h"
+
+namespace preheat::decompose {
+namespace {
+
+int RankOf(Value x) { return x ? x.type().rank() : 0; }
+
+void ConvolutionGrad(OpContext& c) {
+  Value g = c.Tensor("grad_output"), x = c.Tensor("input"), w = c.Tensor("weight");
+  if (RankOf(x) != RankOf(w) || !g) return c.Refuse("an unbatched image");
+  ir::Attrs attrs = ReadConv(c, RankOf(w) - 2).ToAttrs();
+  if (c.Wanted(0)) c.Set(0, c.b.Emit(Op::kConvGradInput, {g, w}, attrs, {x.type()}));
+  if (c.Wanted(1)) c.Set(1, c.b.Emit(Op::kConvGradWeight, {g, x}, attrs, {w.type()}));
+  if (!c.Wanted(2)) return;
+  std::vector<int64_t> dims;
+  for (int64_t i = 0; i < RankOf(g); ++i) {
+    if (i != 1) dims.push_back(i);
+  }
+  c.Set(2, c.b.Reduce(Op::kReduceSum, c.b.Cast(g, ComputeType(g.dtype())), dims, false));
+}
+
+// Each output's gradient goes to the element that was the maximum.
+LowerFn MaxPoolGrad(int spatial) {
+  return [spatial](OpContext& c) {
+    DType dtype = ComputeType(c.ResultType().dtype);
+    Value g = c.Operand("grad_output", dtype), index = c.Tensor("indices"), x = c.Tensor("self");
+    if (RankOf(x) < spatial || !g || !index) return c.Refuse("too few dimensions");
+    auto flat = [&](const std::vector<Expr>& shape) {
+      std::vector<Expr> lead(shape.begin(), shape.end() - spatial), last(shape.end() - spatial, shape.end());
+      lead.push_back(ir::NumElements(last));
+      return lead;
+    };
+    int64_t dim = RankOf(x) - spatial;
+    Value zeros = c.Fill(0, dtype, flat(x.shape()));
+    Value put =
+        c.b.Emit(Op::kScatter, {zeros, c.b.Reshape(index, flat(index.shape())), c.b.Reshape(g, flat(g.shape()))},
+                 {{"dim", dim}, {"reduce", std::string("add")}});
+    c.Set(c.b.Reshape(put, x.shape()));
+  };
+}
+
+// Zeros between the elements of a dimension, `stride` - 1 of them.
+Value Spread(OpContext& c, Value x, int64_t dim, int64_t stride) {
+  if (stride == 1 || !x) return x;
+  std::vector<Expr> shape = x.shape(), low(RankOf(x) + 1, Expr(0)), high = low;
+  high[dim + 1] = stride - 1;
+  ir::AttrValue zero = std::visit([](auto v) { return ir::AttrValue(v); }, OpContext::Number(0, x.dtype()));
+  Value wide = c.b.Emit(Op::kPad, {c.b.Unsqueeze(x, dim + 1)}, {{"low", low}, {"high", high}, {"value", zero}});
+  shape[dim] = shape[dim] * stride;
+  return c.b.SliceDim(c.b.Reshape(wide, shape), dim, 0, shape[dim] - (stride - 1));
+}
+
+// The sum, for each element of a dimension of `size`, of the windows that cover it.
+Value SumOfWindows(OpContext& c, Value g, int64_t dim, const Windows& w, int i, const Expr& size) {
+  Value spread = Spread(c, g, dim, w.stride[i]);
+  if (!spread) return spread;
+  int64_t kernel = w.kernel[i], before = kernel - 1 - w.padding[i];
+  if (before < 0) {
+    c.Refuse("padding wider than the window");
+    return {};
+  }
+  Expr after = size + kernel - 1 - before - spread.shape()[dim];
+  std::vector<Expr> low(RankOf(g), Expr(0)), high(RankOf(g), Expr(0));
+  low[dim] = before;
+  high[dim] = Expr::Max(after, 0);
+  ir::AttrValue zero = std::visit([](auto v) { return ir::AttrValue(v); }, OpContext::Number(0, g.dtype()));
+  Value padded = c.b.Emit(Op::kPad, {spread}, {{"low", low}, {"high", high}, {"value", zero}});
+  padded = c.b.SliceDim(padded, dim, 0, size + kernel - 1);
+  Value windows =
+      c.b.Emit(Op::kWindow, {padded}, {{"dim", dim}, {"size", kernel}, {"step", int64_t{1}}, {"dilation", int64_t{1}}});
+  return c.b.Reduce(Op::kReduceSum, windows, {RankOf(g)}, false);
+}
+
+LowerFn AvgPoolGrad(int spatial) {
+  return [spatial](OpContext& c) {
+    Value g = c.Operand("grad_output", ComputeType(c.ResultType().dtype)), x = c.Tensor("self");
+    if (RankOf(x) < spatial || !g) return c.Refuse("too few dimensions");
+    Windows w = ReadWindows(c, spatial);
+    bool count_padding = c.Bool("count_include_pad", true);
+    std::vector<Expr> out(g.shape().end() - spatial, g.shape().end());
+    if (c.Has("divisor_override")) {
+      g = c.b.Binary(Op::kDiv, g, Scalar(c.Double("divisor_override", 1)));
+    } else {
+      g = c.b.Div(g, c.b.Cast(AverageCounts(c, x, w, out, count_padding), g.dtype()));
+    }
+    for (int i = 0; i < spatial; ++i) {
+      int64_t dim = RankOf(x) - spatial + i;
+      g = SumOfWindows(c, g, dim, w, i, x.shape()[dim]);
+    }
+    c.Set(g);
+  };
+}
+
+// Windows that tile the input: each element has one.
+LowerFn AdaptiveAvgPoolGrad(int spatial) {
+  return [spatial](OpContext& c) {
+    Value g = c.Operand("grad_output", ComputeType(c.ResultType().dtype)), x = c.Tensor("self");
+    if (RankOf(x) < spatial || !g) return c.Refuse("too few dimensions");
+    for (int i = 0; i < spatial && g; ++i) {
+      int64_t dim = RankOf(x) - spatial + i;
+      const Expr in = x.shape()[dim], out = g.shape()[dim];
+      std::optional<int64_t> n = in.constant(), m = out.constant();
+      bool tiles = out == Expr(1) || (n && m && *m > 0 && *n % *m == 0);
+      if (!tiles) return c.Refuse("windows of unequal size");
+      Expr size = out == Expr(1) ? in : Expr(*n / *m);
+      std::vector<Expr> merged = g.shape(), split;
+      merged[dim] = in;
+      Value wide = c.b.Unsqueeze(DivBySize(c.b, g, size), dim + 1);
+      if (!wide) return;
+      split = wide.shape();
+      split[dim + 1] = size;
+      g = c.b.Reshape(c.b.BroadcastTo(wide, split), merged);
+    }
+    c.Set(g);
+  };
+}
+
+// P = softmax(S), O = P V. dV = P' dO; dP = dO V'; dS = P (dP - sum(dP P)); dQ = dS K scale; dK = dS' Q scale.
+void AttentionGrad(OpContext& c) {
+  Attention a = ReadAttention(c);
+  Builder& b = c.b;
+  if (!a.weights) return;
+  Value g = b.Cast(c.Tensor("grad_out"), a.q.dtype());
+  int64_t last = RankOf(a.weights) - 1;
+  if (c.Wanted(2)) c.Set(2, MatMulBroadcast(b, b.Transpose(a.weights, -2, -1), g));
+  Value dp = MatMulBroadcast(b, g, b.Transpose(a.v, -2, -1));
+  Value ds = b.Mul(a.weights, b.Sub(dp, b.Reduce(Op::kReduceSum, b.Mul(dp, a.weights), {last}, true)));
+  Value scaled = b.Mul(ds, a.scale);
+  if (c.Wanted(0)) c.Set(0, MatMulBroadcast(b, scaled, a.k));
+  if (c.Wanted(1)) c.Set(1, MatMulBroadcast(b, b.Transpose(scaled, -2, -1), a.q));
+}
+
+}  // namespace
+
+OpTable BackwardWindowOps() {
+  return {
+      {"aten.convolution_backward.default", ConvolutionGrad},
+      {"aten.max_pool2d_with_indices_backward.default", MaxPoolGrad(2)},
+      {"aten.max_pool3d_with_indices_backward.default", MaxPoolGrad(3)},
+      {"aten.adaptive_max_pool2d_backward.default", MaxPoolGrad(2)},
+      {"aten.adaptive_max_pool3d_backward.default", MaxPoolGrad(3)},
+      {"aten.avg_pool2d_backward.default", AvgPoolGrad(2)},
+      {"aten.avg_pool3d_backward.default", AvgPoolGrad(3)},
+      {"aten._adaptive_avg_pool2d_backward.default", AdaptiveAvgPoolGrad(2)},
+      {"aten._adaptive_avg_pool3d_backward.default", AdaptiveAvgPoolGrad(3)},
+      {"aten._scaled_dot_product_flash_attention_for_cpu_backward.default", AttentionGrad},
+  };
+}
+
+}  // namespace preheat::decompose
