@@ -34,6 +34,11 @@ function(preheat_layer name)
   endif()
 endfunction()
 
+# preheat_headers(LAYER...): the current folder includes headers of these layers but does not link them: what they declare
+# is found at run time, by dlopen. Read by deploy/check_layers.py; CMake has nothing to do.
+function(preheat_headers)
+endfunction()
+
 # Defines PREHEAT_SOURCE_DIR, the root of the tree, for those of the given sources that use the word (configure again
 # after a first use). Not for all: a path on the command line keeps ccache from serving one clone's results to another.
 function(preheat_source_dir)

@@ -2,9 +2,9 @@
 """Holds every #include of our own headers against the link lists of CMake: the folders are the layers.
 
 The table is not here. It is read from the CMakeLists.txt files: what `preheat_layer(NAME DEPS ...)`,
-`preheat_program(...)` and `target_link_libraries(...)` of a folder name is all that its sources may include,
-and the root file's list of folders is the order in which they may lean on each other. This file adds only
-the rules that no link list can say (RULES below).
+`preheat_program(...)`, `preheat_headers(...)` and `target_link_libraries(...)` of a folder name is all that its
+sources may include, and the root file's list of folders is the order in which they may lean on each other. This
+file adds only the rules that no link list can say (RULES below).
 
 Usage: check_layers.py [ROOT]. Prints one line for each breach and exits with 1 if there is any.
 """
@@ -59,6 +59,7 @@ NEVER = {
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 COMMAND = re.compile(r"(\w+)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)", re.DOTALL)
+OUR_TARGET = re.compile(r"(?:^|[\s:;])preheat_(\w+)")  # also within a generator expression
 KEYWORDS = {"DEPS", "TEST_DEPS", "PUBLIC_LIBS", "PRIVATE_LIBS", "LIBS", "SOURCES", "NO_WERROR"}
 
 
@@ -118,12 +119,15 @@ class Tree:
                 layer.deps |= dict.fromkeys(groups.get("DEPS", []), line)
                 layer.test_deps |= dict.fromkeys(groups.get("TEST_DEPS", []), line)
                 words = [word for key in ("PUBLIC_LIBS", "PRIVATE_LIBS", "LIBS") for word in groups.get(key, [])]
+            elif command == "preheat_headers":
+                layer.deps |= dict.fromkeys(words, line)
+                continue
             elif command in ("add_library", "add_executable"):
                 layer.targets.add(words[0].removeprefix("preheat_"))
                 continue
             elif command != "target_link_libraries":
                 continue
-            ours = [word.removeprefix("preheat_") for word in words if word.startswith("preheat_")]
+            ours = OUR_TARGET.findall(" ".join(words))
             target = layer.test_deps if words and words[0].endswith("_test") else layer.deps
             target |= dict.fromkeys(ours, line)
         return layer
