@@ -64,6 +64,7 @@ def unary() -> Iterator[Case]:
         yield name, getattr(torch, name), (x,)
     for name in ("asin", "acos", "atanh", "logit"):
         yield name, getattr(torch, name), (torch.rand(7) * 0.8 + 0.1,)
+    yield "sinc", torch.sinc, (torch.tensor([0.0, -0.0, 0.5, -1.25, 3.0]),)
     yield "acosh", torch.acosh, (pos(7) + 1,)
     for name in ("exp", "tanh", "rsqrt", "sigmoid", "neg", "sqrt"):
         yield f"{name}_bf16", getattr(torch, name), (pos(4, 6, dtype=BF16),)

@@ -223,6 +223,12 @@ Value Logit(OpContext& c, Value x) {
   return c.b.Unary(Op::kLog, c.b.Div(x, c.b.Sub(Like(c.b, x, 1), x)));
 }
 Value Abs(OpContext& c, Value x) { return x && x.dtype() == DType::kBool ? x : c.b.Unary(Op::kAbs, x); }
+// sin(pi x) / (pi x), which is 1 at 0.
+Value Sinc(OpContext& c, Value x) {
+  Value angle = c.b.Mul(x, M_PI);
+  Value quotient = c.b.Div(c.b.Unary(Op::kSin, angle), angle);
+  return c.b.Where(c.b.Binary(Op::kEq, angle, Scalar(0.0)), Like(c.b, x, 1), quotient);
+}
 Value Deg2Rad(OpContext& c, Value x) { return c.b.Mul(x, M_PI / 180); }
 Value Rad2Deg(OpContext& c, Value x) { return c.b.Mul(x, 180 / M_PI); }
 
@@ -303,6 +309,7 @@ void AddUnary(OpTable& table) {
   table.emplace_back("aten.square.default", Unary(Square));
   table.emplace_back("aten.frac.default", Unary(Frac));
   AddRows(table, {"aten.logit.default", "aten.special_logit.default"}, Unary(Logit));
+  AddRows(table, {"aten.sinc.default", "aten.special_sinc.default"}, Unary(Sinc));
   table.emplace_back("aten.deg2rad.default", Unary(Deg2Rad));
   table.emplace_back("aten.rad2deg.default", Unary(Rad2Deg));
   table.emplace_back("aten.round.decimals", RoundDecimals);
