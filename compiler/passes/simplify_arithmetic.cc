@@ -80,6 +80,7 @@ RuleSet ArithmeticRules() {
            {"-x / -y = x / y", Is(Op::kDiv, {kNegX, kNegY}), To(Op::kDiv, x, y), Float},
        }},
       {Op::kFloorDiv, {{"x // 1 = x", Is(Op::kFloorDiv, {x, FillOf(1)}), x, Integer}}},
+      {Op::kFloor, {{"floor(floor(x)) = floor(x)", Is(Op::kFloor, {As(y, Is(Op::kFloor, {x}))}), y}}},
       {Op::kNeg, {{"--x = x", Is(Op::kNeg, {kNegX}), x}}},
       {Op::kAbs,
        {

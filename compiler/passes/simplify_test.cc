@@ -69,6 +69,7 @@ const Equation kEquations[] = {
     {"%r = floor_div(%i, %i1)", "%i"},
     {"%p = neg(%x)\n%q = neg(%y)\n%r = div(%p, %q)", "%r = div(%x, %y)"},
     // neg, abs, pow, max, min
+    {"%p = floor(%x)\n%r = floor(%p)", "%r = floor(%x)"},
     {"%p = neg(%x)\n%r = neg(%p)", "%x"},
     {"%p = abs(%x)\n%r = abs(%p)", "%r = abs(%x)"},
     {"%p = neg(%x)\n%r = abs(%p)", "%r = abs(%x)"},
