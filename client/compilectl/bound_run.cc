@@ -12,6 +12,9 @@ namespace {
 
 using reference::HostTensor;
 
+// Tensors of artifacts begin at multiples of 16 bytes. The heap's memory does; a short string's own does not.
+void LeaveShortStrings(HostTensor& tensor) { tensor.bytes.reserve(64); }
+
 preheat_tensor View(const HostTensor& tensor) {
   return {.data = const_cast<char*>(tensor.bytes.data()),
           .dtype = static_cast<int32_t>(tensor.dtype),
@@ -46,6 +49,7 @@ absl::StatusOr<std::unique_ptr<BoundRun>> BoundRun::Make(const Executable& execu
   std::vector<preheat_tensor> frozen;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const preheat_input_info info = preheat_input(executable.get(), i);
+    LeaveShortStrings(run->input_memory_[i]);
     preheat_tensor view = View(run->input_memory_[i]);
     if (info.is_size) {
       std::memcpy(&run->size_values_[i], run->input_memory_[i].bytes.data(), sizeof(int64_t));
@@ -77,7 +81,10 @@ absl::Status BoundRun::MakeOutputs(const Executable& executable) {
     preheat_output_shape(loaded, symbols.data(), i, sizes.data(), strides.data());
     output_memory_.push_back(reference::MakeStrided(static_cast<ir::DType>(info.dtype), sizes, strides));
   }
-  for (const HostTensor& output : output_memory_) outputs_.push_back(View(output));
+  for (HostTensor& output : output_memory_) {
+    LeaveShortStrings(output);
+    outputs_.push_back(View(output));
+  }
   return absl::OkStatus();
 }
 

@@ -54,6 +54,8 @@ preheat_tensor View(HostTensor& tensor, bool is_size) {
     return {nullptr, static_cast<int32_t>(tensor.dtype), 1, reinterpret_cast<const int64_t*>(tensor.bytes.data()), &kOne,
             PREHEAT_CPU, 0};
   }
+  // Artifacts want 16-byte alignment: the heap has it, the memory inside a short string does not.
+  tensor.bytes.reserve(64);
   return {tensor.bytes.data(), static_cast<int32_t>(tensor.dtype), static_cast<int32_t>(tensor.sizes.size()),
           tensor.sizes.data(), tensor.strides.data(), PREHEAT_CPU, 0};
 }
