@@ -1,0 +1,190 @@
+#include "client/cpp/client.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <mutex>
+
+#include "compiler/support/digest.h"
+#include "compiler/support/error.h"
+#include "proto/preheat/v1/cache.grpc.pb.h"
+#include "proto/preheat/v1/compile.grpc.pb.h"
+
+namespace preheat {
+namespace {
+
+// A server that fails on purpose, over a real port: what the real one does only on bad days.
+class Faulty : public v1::Compiler::Service, public v1::Cache::Service {
+ public:
+  std::atomic<int> unavailable{0};  // calls to refuse before one is answered
+  std::atomic<int> calls{0};
+  std::string blob = "the plan";
+  std::string sent;  // what ReadBlob sends; the blob when empty
+  std::mutex mutex;
+  std::vector<std::string> request_ids;
+  v1::CompileRequest last;
+  v1::LocalHits hits;
+
+  grpc::Status Compile(grpc::ServerContext* context, const v1::CompileRequest* request,
+                       grpc::ServerWriter<v1::CompileEvent>* events) override {
+    const auto id = context->client_metadata().find("x-preheat-request-id");
+    std::lock_guard lock(mutex);
+    ++calls;
+    request_ids.emplace_back(id->second.data(), id->second.size());
+    last = *request;
+    if (unavailable-- > 0) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
+    v1::CompileEvent event;
+    event.mutable_progress()->set_stage("passes");
+    events->Write(event);
+    v1::CompileResult& result = *event.mutable_done();
+    result.set_key("k");
+    result.set_result(v1::COMPILED);
+    result.mutable_manifest()->mutable_plan()->set_digest(Digest(blob));
+    result.mutable_manifest()->mutable_plan()->set_size_bytes(static_cast<int64_t>(blob.size()));
+    events->Write(event);
+    return grpc::Status::OK;
+  }
+  grpc::Status Stats(grpc::ServerContext*, const v1::StatsRequest*, v1::StatsReply*) override {
+    ++calls;
+    v1::Error error;
+    error.set_code("RESOURCE_EXHAUSTED");
+    error.set_kind("quota");
+    error.set_message("enough for today");
+    error.set_fix("tomorrow");
+    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "text", error.SerializeAsString());
+  }
+  grpc::Status ReportLocalHits(grpc::ServerContext*, const v1::LocalHits* request, v1::LocalHitsReply*) override {
+    std::lock_guard lock(mutex);
+    hits = *request;
+    return grpc::Status::OK;
+  }
+  grpc::Status ReadBlob(grpc::ServerContext*, const v1::ReadBlobRequest*,
+                        grpc::ServerWriter<v1::BlobChunk>* chunks) override {
+    ++calls;
+    v1::BlobChunk chunk;
+    for (char c : sent.empty() ? blob : sent) {
+      chunk.set_data(std::string(1, c));
+      chunks->Write(chunk);
+    }
+    return grpc::Status::OK;
+  }
+};
+
+class ClientTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(static_cast<v1::Compiler::Service*>(&faulty_));
+    builder.RegisterService(static_cast<v1::Cache::Service*>(&faulty_));
+    server_ = builder.BuildAndStart();
+    cache_ = testing::TempDir() + "/client_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(cache_);
+  }
+  void TearDown() override { server_->Shutdown(); }
+
+  ClientOptions Options() const {
+    ClientOptions options;
+    options.server = "127.0.0.1:" + std::to_string(port_);
+    options.cache_dir = cache_;
+    options.deadline = absl::Seconds(30);
+    return options;
+  }
+  v1::BlobRef Blob() const {
+    v1::BlobRef blob;
+    blob.set_digest(Digest(faulty_.blob));
+    blob.set_size_bytes(static_cast<int64_t>(faulty_.blob.size()));
+    return blob;
+  }
+
+  Faulty faulty_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+  std::string cache_;
+};
+
+TEST_F(ClientTest, AsksAgainWhileUnavailableUnderOneRequestId) {
+  faulty_.unavailable = 2;
+  Client client(Options());
+  int progress = 0;
+  auto result = client.Request({}, {}, [&](const v1::Progress& p) { progress += p.stage() == "passes"; });
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->key(), "k");
+  EXPECT_EQ(progress, 1);
+  ASSERT_EQ(faulty_.request_ids.size(), 3u);
+  EXPECT_EQ(faulty_.request_ids[0], faulty_.request_ids[2]);
+  EXPECT_FALSE(faulty_.last.environment().cpu().empty());
+}
+
+TEST_F(ClientTest, GivesUpAfterItsAttempts) {
+  faulty_.unavailable = 100;
+  ClientOptions options = Options();
+  options.attempts = 3;
+  EXPECT_EQ(GetError(Client(options).Request({}, {}).status()).kind, "unreachable");
+  EXPECT_EQ(faulty_.calls, 3);
+}
+
+TEST_F(ClientTest, TheServersErrorArrivesWhole) {
+  const absl::Status status = Client(Options()).Stats().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(GetError(status).kind, "quota");
+  EXPECT_EQ(GetError(status).message, "enough for today");
+  EXPECT_EQ(GetError(status).fix, "tomorrow");
+  EXPECT_EQ(faulty_.calls, 1) << "a refusal is not asked again";
+}
+
+TEST_F(ClientTest, BlobsAreVerifiedAndKept) {
+  Client client(Options());
+  EXPECT_EQ(*client.ReadBlob(Blob()), "the plan");
+  faulty_.sent = "the pl4n";
+  EXPECT_EQ(*client.ReadBlob(Blob()), "the plan") << "from the local cache";
+  EXPECT_EQ(faulty_.calls, 1);
+
+  ClientOptions empty = Options();
+  empty.cache_dir = cache_ + "_other";
+  std::filesystem::remove_all(empty.cache_dir);
+  EXPECT_EQ(GetError(Client(empty).ReadBlob(Blob()).status()).kind, "corrupt_blob");
+  faulty_.sent = std::string(100, 'x');  // more than was announced
+  EXPECT_EQ(GetError(Client(empty).ReadBlob(Blob()).status()).kind, "corrupt_blob");
+}
+
+TEST_F(ClientTest, AnswersFromTheLocalCacheOnlyWhileNobodyElseDoes) {
+  Client client(Options());
+  ASSERT_TRUE(client.Request({}, {}).ok());
+  faulty_.unavailable = 100;
+  EXPECT_TRUE(absl::IsUnavailable(client.Request({}, {}).status())) << "its plan is not in the cache";
+  ASSERT_TRUE(client.ReadBlob(Blob()).ok());
+  auto kept = client.Request({}, {});
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_EQ(kept->result(), v1::HIT);
+  RequestOptions other;
+  other.dims = {{"seq", 8}};
+  EXPECT_TRUE(absl::IsUnavailable(client.Request({}, other).status())) << "another request";
+  ClientOptions strict = Options();
+  strict.offline = false;
+  EXPECT_TRUE(absl::IsUnavailable(Client(strict).Request({}, {}).status()));
+
+  faulty_.unavailable = 0;
+  ASSERT_TRUE(client.Request({}, {}).ok());
+  EXPECT_EQ(faulty_.hits.hits().at("k"), 1) << "told once the server is back";
+}
+
+TEST_F(ClientTest, AServerThatIsNotThereIsUnreachable) {
+  ClientOptions options = Options();
+  options.server = "127.0.0.1:1";
+  const absl::Status status = Client(options).Stats().status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_EQ(GetError(status).kind, "unreachable");
+}
+
+TEST_F(ClientTest, TokenFilesThatCannotBeReadAreNamed) {
+  ClientOptions options = Options();
+  options.token_file = cache_ + "/no-token";
+  EXPECT_EQ(GetError(Client(options).Stats().status()).kind, "unreadable_file");
+  EXPECT_EQ(faulty_.calls, 0);
+}
+
+}  // namespace
+}  // namespace preheat
