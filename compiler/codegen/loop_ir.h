@@ -38,6 +38,7 @@ struct Stmt {
     kCast,       // args[0] as dtype
     kWrap,       // args[0], an index, negative ones counted from `bound`; out of range: 0 and the error word is set
     kResult,     // the result of the accumulator `accumulator`, after its stage
+    kScratch,    // element `index` of scratch array `buffer`, which an earlier stage of the item wrote
   };
   Kind kind = Kind::kConstant;
   ir::DType dtype = ir::DType::kF32;
@@ -75,6 +76,7 @@ struct Piece {
   std::vector<int> body;                          // statements of depth >= 2 (in a tiled kernel: all inside the stage)
   std::vector<std::pair<int, int>> accumulations;  // accumulator, statement
   std::vector<Store> stores;
+  std::vector<Store> scratch_stores;  // into scratch arrays, for later stages
 };
 
 struct Stage {
@@ -87,6 +89,13 @@ struct Item {  // exactly one: a statement, a store of depth <= 1, or a stage
   int stmt = -1;
   std::optional<Store> store;
   std::optional<Stage> stage;
+};
+
+// What a row computes once and reads again in a later stage, in this thread's scratch memory.
+struct ScratchArray {
+  ir::DType dtype = ir::DType::kF32;
+  ir::Expr elements;
+  ir::Expr offset;  // bytes
 };
 
 struct KernelBuffer {
@@ -106,6 +115,7 @@ struct Kernel {
   ir::Expr scratch_bytes;         // for each thread
   std::vector<Stmt> stmts;
   std::vector<Accumulator> accumulators;
+  std::vector<ScratchArray> scratch;
   std::vector<Item> order;
   bool checks_indices = false;  // has kWrap statements
 };

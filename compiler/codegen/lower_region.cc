@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -181,12 +182,84 @@ class RegionLowering {
 
   void LowerLevels() {
     ChooseOuter();
+    if (region_.kind == schedule::RegionKind::kRow) FindKept();
     int last = 0;
     for (const Target& target : targets_) last = std::max(last, levels_[target.value]);
     for (int level = 1; level <= last + 1 && status_.ok(); ++level) {
       StoreItems(level);
       LowerLevel(level);
     }
+  }
+
+  // Costly values that stages of several levels compute: the first one keeps them in scratch memory for the others.
+  void FindKept() {
+    std::map<Value, std::set<int>> levels;
+    for (const Reduction& r : reductions_) NoteLevel(r.value.node->operand(0), r.level, levels);
+    for (const Target& target : targets_) NoteLevel(target.value, levels_[target.value] + 1, levels);
+    for (const auto& [value, in] : levels) {
+      if (in.size() > 1 && IsFunction(value.node->op())) kept_.insert(value);
+    }
+  }
+
+  void NoteLevel(Value value, int level, std::map<Value, std::set<int>>& levels) {
+    if (inputs_.count(value) || ir::IsReduction(value.node->op())) return;
+    if (!levels[value].insert(level).second) return;
+    for (Value operand : value.node->operands()) NoteLevel(operand, level, levels);
+  }
+
+  static bool IsFunction(Op op) { return (op >= Op::kExp && op <= Op::kErfc) || op == Op::kPow || op == Op::kAtan2; }
+
+  // The place in a row where a kept value's element belongs, if this index is the row's own element.
+  std::optional<Expr> PlaceInRow(Value value, const Index& index) const {
+    if (!current_ || !kept_.count(value)) return std::nullopt;
+    Expr row = Expr::FloorDiv(value.type().NumElements(), region_.outer);
+    Expr own = OuterPosition() * row + inner_;
+    if (ranges_.Simplify(Flatten(index, value.shape())) != ranges_.Simplify(own)) return std::nullopt;
+    return ranges_.Simplify(inner_);
+  }
+
+  int LoadKept(Value value, const Expr& place) {
+    Stmt stmt;
+    stmt.kind = Stmt::Kind::kScratch;
+    stmt.buffer = scratch_.at(value);
+    stmt.dtype = kernel_.scratch[stmt.buffer].dtype;
+    stmt.index = place;
+    return Push(stmt);
+  }
+
+  void Keep(Value value, const Index& index, int id) {
+    auto place = PlaceInRow(value, index);
+    if (place && kernel_.stmts[id].depth >= 2) pending_.push_back({value, *place, id});
+  }
+
+  // A kept value as one body computed it: its place in the row and its statement.
+  struct Pending {
+    Value value;
+    Expr place;
+    int id;
+  };
+
+  // Gives scratch memory to what the stage just built computed and later ones want.
+  void CommitKept(Stage& stage, const std::vector<std::vector<Pending>>& pending) {
+    for (size_t p = 0; p < stage.pieces.size(); ++p) {
+      for (const Pending& keep : pending[p]) {
+        auto [it, fresh] = scratch_.try_emplace(keep.value, static_cast<int>(kernel_.scratch.size()));
+        if (fresh) AddScratch(keep.value);
+        Store store;
+        store.buffer = it->second, store.index = keep.place, store.value = keep.id;
+        stage.pieces[p].scratch_stores.push_back(store);
+      }
+    }
+  }
+
+  void AddScratch(Value value) {
+    ScratchArray array;
+    array.dtype = ComputeType(value.dtype());
+    array.elements = Expr::FloorDiv(value.type().NumElements(), region_.outer);
+    array.offset = kernel_.scratch_bytes;
+    Expr bytes = array.elements * Expr(ir::DTypeSize(array.dtype));
+    kernel_.scratch_bytes = kernel_.scratch_bytes + Expr::CeilDiv(bytes, 64) * Expr(64);
+    kernel_.scratch.push_back(array);
   }
 
   // The outer loops: the finest spelling of the rows among all that take part. In a tiled kernel the last kept
@@ -423,6 +496,8 @@ class RegionLowering {
   void RunBody(const LoopNest& nest, const std::vector<Expr>& sizes, const Body& body, Piece& piece) {
     stage_memo_.clear();
     current_ = &piece;
+    inner_ = Flatten(nest.Variables(), sizes);
+    pending_.clear();
     body(nest.Variables(), sizes, piece);
     current_ = nullptr;
     for (Store& store : piece.stores) store.depth = DepthOf(store.index);
@@ -437,13 +512,16 @@ class RegionLowering {
     }
     Expr size = stage.loops.empty() ? Expr(1) : stage.loops.back().size;
     cuts.push_back(size);
+    std::vector<std::vector<Pending>> pending;
     for (size_t i = 0; i + 1 < cuts.size(); ++i) {
       if (!stage.loops.empty()) ranges_.Set(stage.loops.back().var, cuts[i], cuts[i + 1] - 1);
       stage.pieces.emplace_back();
       Piece& piece = stage.pieces.back();
       piece.begin = cuts[i], piece.end = cuts[i + 1];
       RunBody(nest, sizes, body, piece);
+      pending.push_back(std::move(pending_));
     }
+    CommitKept(stage, pending);
     if (!stage.loops.empty()) ranges_.Set(stage.loops.back().var, 0, size - 1);
     stage_memo_.clear();
     return stage;
@@ -500,7 +578,14 @@ class RegionLowering {
     if (it != memo_.end()) return it->second;
     it = stage_memo_.find(key);
     if (it != stage_memo_.end()) return it->second;
-    int id = EvaluateNew(value, index, predicate, top);
+    int id;
+    auto place = predicate < 0 && scratch_.count(value) ? PlaceInRow(value, index) : std::nullopt;
+    if (place) {
+      id = LoadKept(value, *place);
+    } else {
+      id = EvaluateNew(value, index, predicate, top);
+      if (status_.ok() && predicate < 0) Keep(value, index, id);
+    }
     if (!status_.ok()) return 0;
     MemoFor(key, id)[key] = id;
     return id;
@@ -715,6 +800,7 @@ class RegionLowering {
       for (const Expr& e : stmt.conditions) note(e);
     }
     for (const Accumulator& a : kernel_.accumulators) note(a.position);
+    for (const ScratchArray& array : kernel_.scratch) note(array.offset);
     for (const Item& item : kernel_.order) {
       if (item.store) note(item.store->index);
       if (!item.stage) continue;
@@ -743,6 +829,10 @@ class RegionLowering {
   std::vector<Expr> outer_sizes_;
   std::map<std::pair<Value, bool>, int> buffers_;
   std::map<Key, int> memo_, stage_memo_;  // of depth <= 1, and within the current piece
+  std::set<Value> kept_;         // worth keeping in scratch memory
+  std::map<Value, int> scratch_;  // kept so far
+  std::vector<Pending> pending_;  // computed by the body that runs
+  Expr inner_;                    // position in the row, of the body that runs
   Piece* current_ = nullptr;
   Kernel kernel_;
 };

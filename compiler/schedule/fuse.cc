@@ -38,6 +38,7 @@ constexpr int kCostlyOps = 8;        // in simple operations; a transcendental f
 constexpr int kFunctionCost = 10;
 constexpr size_t kMaxRegionNodes = 192;
 constexpr size_t kMaxAccesses = 96;
+constexpr int64_t kInnerLoop = 16;    // elements over which work outside an inner loop is spread
 constexpr int64_t kFewRows = 16;     // fewer rows than this do not carry a large region
 constexpr int64_t kLargeRegion = 1 << 16;
 
@@ -174,7 +175,7 @@ class Fuser {
     if (cost > 400 || loads > 48) {  // bounds the size of what is inlined
       if (!ir::IsView(node.op())) roots_.insert(node.result());
     }
-    if (Repeats(node)) {
+    if (Repeats(node) && !RepeatsInnermost(node)) {
       Value base = BaseOf(node.operand(0));
       bool computed = !InMemory(base.node->op()) && !IsLeaf(base.node->op());
       bool indexed = node.op() == Op::kTake || node.op() == Op::kGather;
@@ -189,6 +190,20 @@ class Fuser {
   static bool Repeats(const Node& node) {
     return node.op() == Op::kBroadcast || node.op() == Op::kWindow || node.op() == Op::kTake ||
            node.op() == Op::kGather;
+  }
+
+  // A broadcast along the innermost dimension: what it reads is the same for a whole inner loop, and computed outside it.
+  static bool RepeatsInnermost(const Node& node) {
+    if (node.op() != Op::kBroadcast) return false;
+    const std::vector<Expr>& from = node.operand(0).shape();
+    const std::vector<Expr>& to = node.results()[0].shape;
+    for (size_t d = to.size(); d-- > 0;) {
+      if (to[d] == Expr(1)) continue;
+      if (from[d] != Expr(1)) return false;
+      auto size = to[d].constant();
+      return !size || *size >= kInnerLoop;
+    }
+    return false;
   }
 
   // --- Groups ---

@@ -135,6 +135,7 @@ class CpuEmitter {
       case Stmt::Kind::kLoad: return LoadExpr(stmt);
       case Stmt::Kind::kCast: return CastText(Ref(stmt.args[0]), k_.stmts[stmt.args[0]].dtype, stmt.dtype, math_);
       case Stmt::Kind::kWrap: return WrapText(stmt);
+      case Stmt::Kind::kScratch: return absl::StrCat("t", stmt.buffer, "[", Index(stmt.index), "]");
       case Stmt::Kind::kResult: return "";
       case Stmt::Kind::kOp: break;
     }
@@ -197,6 +198,10 @@ class CpuEmitter {
     }
     for (size_t s = 0; s < k_.symbols.size(); ++s) {
       Line(absl::StrCat("const long ", k_.symbols[s], " = args->scalars[", s, "];"));
+    }
+    for (size_t t = 0; t < k_.scratch.size(); ++t) {
+      std::string type(CType(k_.scratch[t].dtype));
+      Line(absl::StrCat(type, "* __restrict t", t, " = (", type, "*)((char*)args->scratch + ", Index(k_.scratch[t].offset), ");"));
     }
     if (UsesErrors()) Line("int bad = 0;");
     EmitArrays();
@@ -375,6 +380,9 @@ class CpuEmitter {
       if (last) {
         for (const auto& [a, value] : piece.accumulations) Accumulate(a, value, "");
         for (const Store& store : piece.stores) EmitStore(store);
+        for (const Store& store : piece.scratch_stores) {
+          Line(absl::StrCat("t", store.buffer, "[", Index(store.index), "] = ", Ref(store.value), ";"));
+        }
         break;
       }
       if (i + 1 == depth) {

@@ -108,6 +108,7 @@ std::vector<std::string> KernelFlags(const CpuTarget& target) {
       "-fopenmp-simd",           // pragmas of loops, no library
       "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fwrapv",
       "-fno-tree-loop-distribute-patterns",  // would call memset and memcpy
+      "-fno-tree-pre",  // makes selects between bools that the vectorizer does not take
       "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fno-ident",
       "-frandom-seed=preheat"};
   for (const std::string& flag : target.CompilerFlags()) flags.push_back(flag);

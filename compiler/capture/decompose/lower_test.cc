@@ -1,0 +1,112 @@
+#include "compiler/capture/decompose/lower.h"
+
+#include "compiler/capture/decompose/extern_call.h"
+#include "compiler/capture/test_programs.h"
+#include "compiler/ir/print.h"
+#include "compiler/ir/verify.h"
+#include "compiler/support/error.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace preheat::decompose {
+namespace {
+
+// Values are held against eager's in tests/models; here: what becomes of what cannot be lowered.
+
+using capture::ProgramWriter;
+using capture::T;
+using testing::HasSubstr;
+
+std::string Lowered(const ProgramWriter& w, const LowerOptions& options = {}) {
+  absl::StatusOr<ir::Graph> graph = Lower(w.program, options);
+  if (!graph.ok()) return GetError(graph.status()).kind;
+  EXPECT_TRUE(ir::Verify(*graph).ok()) << ir::Verify(*graph);
+  return ir::Print(*graph);
+}
+
+TEST(Lower, KeepsTheBoundary) {
+  ProgramWriter w;
+  w.program.symbols = {{"d0", 1, 64}};
+  int x = w.Input({Expr::Symbol("d0"), 4}), bias = w.Input({4}, DType::kF32, ir::InputKind::kParameter);
+  w.program.inputs[1].frozen = true;
+  w.Output(w.Call("aten.add.Tensor", {{"self", T(x)}, {"other", T(bias)}}, {Expr::Symbol("d0"), 4}));
+  w.Output(-1);
+  std::string text = Lowered(w);
+  EXPECT_THAT(text, HasSubstr("symbol d0 in [1, 64]"));
+  EXPECT_THAT(text, HasSubstr("parameter f32[4] strides [1] align 16 frozen"));
+  EXPECT_THAT(text, HasSubstr("add("));
+}
+
+TEST(Lower, AnUnknownOperatorIsAnExternCall) {
+  ProgramWriter w;
+  int x = w.Input({4});
+  w.Output(w.Call("aten.lgamma.default", {{"self", T(x)}}, {4}));
+  EXPECT_THAT(Lowered(w), HasSubstr("extern(%0)"));
+  EXPECT_EQ(Lowered(w, {.strict = true, .exclude = {}}), "unimplemented");
+}
+
+TEST(Lower, ExcludedOperatorsAreExternCalls) {
+  ProgramWriter w;
+  int x = w.Input({4});
+  w.Output(w.Call("aten.gelu.default", {{"self", T(x)}}, {4}));
+  EXPECT_THAT(Lowered(w), testing::Not(HasSubstr("extern")));
+  EXPECT_THAT(Lowered(w, {.strict = false, .exclude = {"aten.gelu"}}), HasSubstr("extern(%0)"));
+}
+
+TEST(Lower, RandomAndComplexFormsAreExternCalls) {
+  ProgramWriter w;
+  int x = w.Input({4}), z = w.Input({4}, DType::kC64);
+  w.Output(w.Call("aten.dropout.default", {{"input", T(x)}, {"p", 0.5}, {"train", true}}, {4}));
+  w.Output(w.Call("aten.add.Tensor", {{"self", T(z)}, {"other", T(z)}}, {4}, DType::kC64));
+  std::string text = Lowered(w);
+  EXPECT_THAT(text, HasSubstr("aten.dropout.default"));
+  EXPECT_THAT(text, HasSubstr("aten.add.Tensor"));
+}
+
+TEST(Lower, ADeclaredTypeThatIsNotTheOperatorsIsRefused) {
+  ProgramWriter shape;
+  int x = shape.Input({4});
+  shape.Output(shape.Call("aten.unsqueeze.default", {{"self", T(x)}, {"dim", capture::I(0)}}, {4, 1}));
+  EXPECT_THAT(Lowered(shape), HasSubstr("reshape"));  // declared shapes steer views: the elements are the same
+
+  ProgramWriter sum;
+  int y = sum.Input({3, 4});
+  sum.Output(sum.Call("aten.permute.default", {{"self", T(y)}, {"dims", std::vector<Expr>{1, 0}}}, {3, 4}));
+  EXPECT_EQ(Lowered(sum), "type_mismatch");
+}
+
+TEST(Lower, NodesThatNothingUsesAreLeftOut) {
+  ProgramWriter w;
+  int x = w.Input({4});
+  w.Call("aten.lgamma.default", {{"self", T(x)}}, {4});
+  w.Call("mine.observe.default", {{"self", T(x)}}, {4});
+  w.Output(w.Call("aten.neg.default", {{"self", T(x)}}, {4}));
+  std::string text = Lowered(w);
+  EXPECT_THAT(text, testing::Not(HasSubstr("lgamma")));
+  EXPECT_THAT(text, HasSubstr("mine.observe"));  // may have effects
+}
+
+TEST(ExternCall, WritesEveryKindOfArgument) {
+  capture::AtenNode node{.op = "aten.made_up.default", .args = {}, .results = {5, -1}};
+  auto add = [&](const char* name, Argument value) {
+    node.args.push_back({.name = name, .value = std::move(value), .keyword = false});
+  };
+  add("a", T(7));
+  add("b", std::vector<std::optional<capture::ValueRef>>{capture::ValueRef{3}, std::nullopt, capture::ValueRef{7}});
+  add("c", Expr::Symbol("d0") * 2);
+  add("d", 0.5);
+  add("e", std::vector<Expr>{1, Expr::Symbol("d0")});
+  add("f", DType::kBF16);
+  add("g", capture::None{});
+  add("h", true);
+  node.args.back().keyword = true;
+  ExternCall call = WriteExternCall(node);
+  EXPECT_EQ(call.operands, (std::vector<int>{7, 3}));
+  EXPECT_EQ(call.json,
+            R"({"op":"aten.made_up.default","args":[{"n":"a","v":{"t":0}},{"n":"b","v":{"ts":[1,null,0]}},)"
+            R"({"n":"c","v":{"e":"2*d0"}},{"n":"d","v":{"f":"0.5"}},{"n":"e","v":{"is":[1,{"e":"d0"}]}},)"
+            R"({"n":"f","v":{"dtype":"bf16"}},{"n":"g","v":null},{"n":"h","v":true,"k":1}],"list":false,"none":[1]})");
+}
+
+}  // namespace
+}  // namespace preheat::decompose
