@@ -635,6 +635,28 @@ TEST(Concurrency, OneSessionServesManyThreadsAtManySizes) {
   EXPECT_EQ(wrong, 0);
 }
 
+// --- Beside torch ---
+
+#if defined(PREHEAT_TEST_PYTHON) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// In processes of their own: torch cannot be unloaded. Sanitizers must come first in a process, which Python's is not.
+TEST(BesideTorch, MultipliesInEitherOrderOfLoading) {
+  flatbuffers::FlatBufferBuilder fbb;
+  PlanForTest p(fbb);
+  const EntryList square = p.Consts({64, 64});
+  const uint32_t a = p.Input(DType::F32, square, false, 4), b = p.Input(DType::F32, square, false, 4);
+  p.Run(p.MatMul(p.Operand(a), p.Operand(b), p.Operand(p.Output(DType::F32, square))));
+  const TestFolder folder;
+  const std::string file = folder.path + "/matmul.plan";
+  std::ofstream(file, std::ios::binary) << p.Finish();
+  for (const char* order : {"torch-first", "runtime-first"}) {
+    auto python = Subprocess::Start({PREHEAT_TEST_PYTHON, PREHEAT_SOURCE_DIR "/kernels/runtime/torch_order.py",
+                                     PREHEAT_TEST_RUNTIME, file, order});
+    ASSERT_TRUE(python.ok()) << python.status();
+    EXPECT_TRUE((*python)->Wait().Clean()) << order;
+  }
+}
+#endif
+
 // --- Damage ---
 
 // A copy with up to three bytes changed, or cut short.
