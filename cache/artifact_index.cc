@@ -78,9 +78,10 @@ absl::Status ArtifactIndex::CheckBlobs(const Publication& publication) {
   if (publication.manifest.plan().digest().empty()) return Incomplete("the manifest names no plan");
   for (const auto& [digest, bytes] : publication.blobs) {
     if (Digest(bytes) == digest) continue;
-    return MakeError(absl::StatusCode::kDataLoss,
-                     {.kind = "corrupt_artifact", .message = "the bytes of a blob do not match its digest",
-                      .where = digest.substr(0, 80), .fix = "compile again"});
+    return MakeError(absl::StatusCode::kDataLoss, {.kind = "corrupt_artifact",
+                                                   .message = "the bytes of a blob do not match its digest",
+                                                   .where = digest.substr(0, 80),
+                                                   .fix = "compile again"});
   }
   for (const v1::BlobRef& blob : NamedBlobs(publication.manifest)) {
     if (!IsDigest(blob.digest())) return Incomplete("the manifest names a blob that is no digest");

@@ -38,8 +38,8 @@ class ArtifactIndex {
   // Nothing when there is none. Does not count as a use.
   absl::StatusOr<std::optional<v1::GenerationRecord>> Lookup(const std::string& key, uint32_t generation);
 
-  // Checks the structure and every digest, then writes blobs, then the next generation of the key with its references, each synced.
-  // DATA_LOSS "corrupt_artifact", INVALID_ARGUMENT "incomplete_artifact".
+  // Checks the structure and every digest, then writes blobs, then the next generation of the key with its references,
+  // each synced. DATA_LOSS "corrupt_artifact", INVALID_ARGUMENT "incomplete_artifact".
   absl::StatusOr<v1::GenerationRecord> Publish(Publication publication);
 
   // What verification found. FAILED withdraws the generation: no Lookup gives it again.
@@ -74,8 +74,8 @@ class ArtifactIndex {
     int64_t blobs = 0;
     int64_t bytes = 0;
   };
-  // Marks from generations and kernels, then removes the blobs that nothing names and that are older than `min_age_ms`, kernels and
-  // aliases without use. `dry_run` only counts.
+  // Marks from generations and kernels, then removes the blobs that nothing names and that are older than `min_age_ms`,
+  // kernels and aliases without use. `dry_run` only counts.
   absl::StatusOr<Swept> Sweep(int64_t min_age_ms, bool dry_run);
 
   // Removes the least recently used keys that no job pins until what is left is at most `max_bytes`. Returns the bytes

@@ -18,7 +18,9 @@ absl::StatusOr<std::string> Blobs::Read(absl::string_view digest) {
   ASSIGN_OR_RETURN(std::optional<std::string> bytes, store_.Get(Table::kBlob, digest));
   if (bytes) return *std::move(bytes);
   return MakeError(absl::StatusCode::kNotFound,
-                   {.kind = "unknown_blob", .message = absl::StrCat("no blob ", digest), .where = "",
+                   {.kind = "unknown_blob",
+                    .message = absl::StrCat("no blob ", digest),
+                    .where = "",
                     .fix = "ask for the artifact again: it is compiled anew if its parts are gone"});
 }
 
@@ -26,9 +28,10 @@ absl::StatusOr<std::vector<std::string>> Blobs::FindMissing(const std::vector<st
   std::vector<std::string> missing, there;
   for (const std::string& digest : digests) {
     if (!IsDigest(digest)) {
-      return MakeError(absl::StatusCode::kInvalidArgument,
-                       {.kind = "not_a_digest", .message = "a digest is 64 lower-case hexadecimal digits",
-                        .where = digest.substr(0, 80), .fix = ""});
+      return MakeError(absl::StatusCode::kInvalidArgument, {.kind = "not_a_digest",
+                                                            .message = "a digest is 64 lower-case hexadecimal digits",
+                                                            .where = digest.substr(0, 80),
+                                                            .fix = ""});
     }
     ASSIGN_OR_RETURN(bool has, Has(digest));
     (has ? there : missing).push_back(digest);

@@ -11,7 +11,8 @@ namespace preheat::cache {
 using Clock = std::function<int64_t()>;
 
 inline int64_t SystemNowMs() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace preheat::cache

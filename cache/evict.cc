@@ -73,7 +73,9 @@ absl::StatusOr<bool> ArtifactIndex::Remove(const std::string& key) {
   ASSIGN_OR_RETURN(bool pinned, pins_.IsPinned(key));
   if (pinned) {
     return MakeError(absl::StatusCode::kFailedPrecondition,
-                     {.kind = "pinned", .message = absl::StrCat("a job has pinned ", key), .where = key,
+                     {.kind = "pinned",
+                      .message = absl::StrCat("a job has pinned ", key),
+                      .where = key,
                       .fix = "unpin it, or wait: a pin ends seven days after its last use"});
   }
   ASSIGN_OR_RETURN(std::vector<v1::GenerationRecord> records, Generations(key));
@@ -120,9 +122,8 @@ absl::StatusOr<int64_t> ArtifactIndex::EvictTo(int64_t max_bytes) {
   ASSIGN_OR_RETURN(std::vector<v1::Entry> entries, List(""));
   int64_t total = 0, evicted = 0;
   for (const v1::Entry& entry : entries) total += entry.bytes();
-  std::sort(entries.begin(), entries.end(), [](const v1::Entry& a, const v1::Entry& b) {
-    return a.last_used_unix_ms() < b.last_used_unix_ms();
-  });
+  std::sort(entries.begin(), entries.end(),
+            [](const v1::Entry& a, const v1::Entry& b) { return a.last_used_unix_ms() < b.last_used_unix_ms(); });
   for (const v1::Entry& entry : entries) {
     if (total - evicted <= max_bytes) break;
     if (entry.pinned()) continue;

@@ -40,8 +40,10 @@ absl::Status KernelIndex::Publish(const std::map<std::string, std::string>& obje
   for (const auto& [key, bytes] : objects) {
     if (!IsDigest(key)) {
       return MakeError(absl::StatusCode::kInvalidArgument,
-                       {.kind = "not_a_digest", .message = "a kernel key is 64 lower-case hexadecimal digits",
-                        .where = key.substr(0, 80), .fix = ""});
+                       {.kind = "not_a_digest",
+                        .message = "a kernel key is 64 lower-case hexadecimal digits",
+                        .where = key.substr(0, 80),
+                        .fix = ""});
     }
     std::string digest = Digest(bytes);
     blobs[digest] = bytes;

@@ -40,9 +40,8 @@ std::string Deterministic(const google::protobuf::Message& message) {
 }
 
 std::string JoinLengthPrefixed(const std::set<std::string>& items) {
-  return absl::StrJoin(items, ",", [](std::string* out, const std::string& item) {
-    absl::StrAppend(out, item.size(), ":", item);
-  });
+  return absl::StrJoin(items, ",",
+                       [](std::string* out, const std::string& item) { absl::StrAppend(out, item.size(), ":", item); });
 }
 
 // A compiler that has no part in the artifact stays out of its key.

@@ -15,8 +15,8 @@ namespace preheat::cache {
 
 // Everything that can change an artifact.
 struct KeyInputs {
-  std::string ir_text;        // canonical: shapes, strides, signature, frozen inputs and constants are in it
-  std::string target;         // canonical
+  std::string ir_text;  // canonical: shapes, strides, signature, frozen inputs and constants are in it
+  std::string target;   // canonical
   v1::Toolchain toolchain;
   bool freeze = false;
   std::set<std::string> exclude;
@@ -28,8 +28,8 @@ struct Key {
 };
 Key BuildKey(const KeyInputs& inputs);
 
-// Names a request whose key is not known yet, so that the second one like it needs no import. Two requests with the same alias
-// have the same key; two with different aliases may have, too. `target` is canonical. Debug information of a
+// Names a request whose key is not known yet, so that the second one like it needs no import. Two requests with the
+// same alias have the same key; two with different aliases may have, too. `target` is canonical. Debug information of a
 // Program does not enter.
 std::string BuildAlias(const v1::CompileRequest& request, absl::string_view target, const v1::Toolchain& toolchain);
 

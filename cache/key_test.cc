@@ -139,7 +139,9 @@ TEST(Alias, IgnoresWhatIsNotCompiled) {
 
 TEST(Alias, ChangesWithWhatIsCompiled) {
   std::vector<std::function<void(v1::CompileRequest&)>> edits = {
-      [](v1::CompileRequest& r) { r.mutable_source()->mutable_program()->mutable_nodes(0)->set_op("aten.silu.default"); },
+      [](v1::CompileRequest& r) {
+        r.mutable_source()->mutable_program()->mutable_nodes(0)->set_op("aten.silu.default");
+      },
       [](v1::CompileRequest& r) { r.mutable_source()->mutable_exported_model()->set_model_json("{}"); },
       [](v1::CompileRequest& r) { (*r.mutable_dims())["seq"] = 9; },
       [](v1::CompileRequest& r) { r.clear_exclude(); },

@@ -42,7 +42,8 @@ absl::StatusOr<bool> Pins::IsPinned(const std::string& key) {
   bool pinned = false;
   RETURN_IF_ERROR(store_.Scan(Table::kPin, absl::StrCat(key, "/"), [&](absl::string_view, absl::string_view value) {
     v1::PinRecord record;
-    pinned = record.ParseFromArray(value.data(), static_cast<int>(value.size())) && !Expired(record.last_used_unix_ms());
+    pinned =
+        record.ParseFromArray(value.data(), static_cast<int>(value.size())) && !Expired(record.last_used_unix_ms());
     return !pinned;
   }));
   return pinned;

@@ -27,15 +27,20 @@ absl::Status ToStatus(const rocksdb::Status& status, const std::string& folder) 
   std::string text = status.ToString();
   if (absl::StrContains(text, "LOCK") || absl::StrContains(text, "lock ")) {
     return MakeError(absl::StatusCode::kFailedPrecondition,
-                     {.kind = "data_dir_in_use", .message = absl::StrCat("the store is open in another process: ", text),
-                      .where = folder, .fix = "stop the other preheatd, or give this one another --data-dir"});
+                     {.kind = "data_dir_in_use",
+                      .message = absl::StrCat("the store is open in another process: ", text),
+                      .where = folder,
+                      .fix = "stop the other preheatd, or give this one another --data-dir"});
   }
   if (status.IsCorruption()) {
-    return MakeError(absl::StatusCode::kDataLoss,
-                     {.kind = "corrupt_store", .message = absl::StrCat("the store cannot be read: ", text),
-                      .where = folder, .fix = "move the folder away; a cache refills itself"});
+    return MakeError(absl::StatusCode::kDataLoss, {.kind = "corrupt_store",
+                                                   .message = absl::StrCat("the store cannot be read: ", text),
+                                                   .where = folder,
+                                                   .fix = "move the folder away; a cache refills itself"});
   }
-  return MakeError(absl::StatusCode::kUnavailable, {.kind = "store_failed", .message = text, .where = folder,
+  return MakeError(absl::StatusCode::kUnavailable, {.kind = "store_failed",
+                                                    .message = text,
+                                                    .where = folder,
                                                     .fix = "check free space and permissions of the data folder"});
 }
 

@@ -29,9 +29,9 @@ enum class Table : uint8_t {
   kQuarantine,  // digest -> bytes that did not match it
   kMeta,        // facts of the server's own: "toolchain"
 };
-inline constexpr std::array<const char*, 12> kTableNames = {"blob",  "blob_info", "generation", "evidence",
-                                                            "key",   "alias",     "kernel",     "tuning",
-                                                            "pin",   "use",       "quarantine", "meta"};
+inline constexpr std::array<const char*, 12> kTableNames = {"blob", "blob_info", "generation", "evidence",
+                                                            "key",  "alias",     "kernel",     "tuning",
+                                                            "pin",  "use",       "quarantine", "meta"};
 
 // Put (value set) or Delete (value absent).
 struct Change {

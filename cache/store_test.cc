@@ -42,10 +42,13 @@ class StoreConformance : public testing::TestWithParam<Kind> {
 
   std::vector<std::string> Keys(Table table, absl::string_view prefix) {
     std::vector<std::string> keys;
-    EXPECT_TRUE(store_->Scan(table, prefix, [&](absl::string_view key, absl::string_view) {
-                        keys.emplace_back(key);
-                        return true;
-                      }).ok());
+    EXPECT_TRUE(store_
+                    ->Scan(table, prefix,
+                           [&](absl::string_view key, absl::string_view) {
+                             keys.emplace_back(key);
+                             return true;
+                           })
+                    .ok());
     return keys;
   }
 };
@@ -67,20 +70,25 @@ TEST_P(StoreConformance, KeepsTablesApart) {
 
 TEST_P(StoreConformance, AppliesABatchInOrder) {
   ASSERT_TRUE(store_->Write({{Table::kMeta, "a", "1"}, {Table::kMeta, "b", "1"}}, Durability::kLazy).ok());
-  ASSERT_TRUE(store_->Write({{Table::kMeta, "a", std::nullopt},
-                             {Table::kMeta, "b", std::nullopt},
-                             {Table::kMeta, "b", "2"},
-                             {Table::kMeta, "never there", std::nullopt}},
-                            Durability::kSynced)
+  ASSERT_TRUE(store_
+                  ->Write({{Table::kMeta, "a", std::nullopt},
+                           {Table::kMeta, "b", std::nullopt},
+                           {Table::kMeta, "b", "2"},
+                           {Table::kMeta, "never there", std::nullopt}},
+                          Durability::kSynced)
                   .ok());
   EXPECT_EQ(*store_->Get(Table::kMeta, "a"), std::nullopt);
   EXPECT_THAT(*store_->Get(Table::kMeta, "b"), Optional(std::string("2")));
 }
 
 TEST_P(StoreConformance, ScansAPrefixInOrder) {
-  ASSERT_TRUE(store_->Write({{Table::kKey, "b/2", ""}, {Table::kKey, "b/1", ""}, {Table::kKey, "a", ""},
-                             {Table::kKey, "b", ""}, {Table::kKey, "c", ""}},
-                            Durability::kLazy)
+  ASSERT_TRUE(store_
+                  ->Write({{Table::kKey, "b/2", ""},
+                           {Table::kKey, "b/1", ""},
+                           {Table::kKey, "a", ""},
+                           {Table::kKey, "b", ""},
+                           {Table::kKey, "c", ""}},
+                          Durability::kLazy)
                   .ok());
   EXPECT_THAT(Keys(Table::kKey, ""), ElementsAre("a", "b", "b/1", "b/2", "c"));
   EXPECT_THAT(Keys(Table::kKey, "b/"), ElementsAre("b/1", "b/2"));
@@ -90,11 +98,15 @@ TEST_P(StoreConformance, ScansAPrefixInOrder) {
 TEST_P(StoreConformance, AScanMayStopAndMayWrite) {
   ASSERT_TRUE(store_->Write({{Table::kKey, "a", ""}, {Table::kKey, "b", ""}}, Durability::kLazy).ok());
   int seen = 0;
-  ASSERT_TRUE(store_->Scan(Table::kKey, "", [&](absl::string_view key, absl::string_view) {
-                      ++seen;
-                      EXPECT_TRUE(store_->Write({{Table::kKey, std::string(key), std::nullopt}}, Durability::kLazy).ok());
-                      return false;
-                    }).ok());
+  ASSERT_TRUE(
+      store_
+          ->Scan(Table::kKey, "",
+                 [&](absl::string_view key, absl::string_view) {
+                   ++seen;
+                   EXPECT_TRUE(store_->Write({{Table::kKey, std::string(key), std::nullopt}}, Durability::kLazy).ok());
+                   return false;
+                 })
+          .ok());
   EXPECT_EQ(seen, 1);
   EXPECT_THAT(Keys(Table::kKey, ""), ElementsAre("b"));
 }
@@ -169,7 +181,8 @@ TEST(VerifyingStore, QuarantinesWhatDoesNotMatch) {
   auto store = NewVerifyingStore(std::move(inner), [&](absl::string_view digest) { corrupt.emplace_back(digest); });
   std::string good = Digest("good"), bad = Digest("bad");
   ASSERT_TRUE(raw->Write({{Table::kBlob, good, "good"}, {Table::kBlob, bad, "bat"}, {Table::kBlobInfo, bad, ""}},
-                         Durability::kLazy).ok());
+                         Durability::kLazy)
+                  .ok());
   EXPECT_THAT(*store->Get(Table::kBlob, good), Optional(std::string("good")));
   EXPECT_EQ(*store->Get(Table::kBlob, bad), std::nullopt);
   EXPECT_THAT(corrupt, ElementsAre(bad));

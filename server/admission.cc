@@ -14,8 +14,8 @@ constexpr int kMostExcluded = 1000;
 constexpr int kMostBlobs = 10000;
 
 absl::Status Invalid(std::string message, std::string where) {
-  return MakeError(absl::StatusCode::kInvalidArgument, {.kind = "invalid_request", .message = std::move(message),
-                                                        .where = std::move(where), .fix = ""});
+  return MakeError(absl::StatusCode::kInvalidArgument,
+                   {.kind = "invalid_request", .message = std::move(message), .where = std::move(where), .fix = ""});
 }
 
 absl::Status CheckName(const std::string& name, const char* field) {
@@ -27,10 +27,12 @@ absl::Status CheckName(const std::string& name, const char* field) {
 
 absl::Status Admission::Check(const v1::CompileRequest& request) const {
   if (auto bytes = static_cast<int64_t>(request.ByteSizeLong()); bytes > limits_.max_request_bytes) {
-    return MakeError(absl::StatusCode::kResourceExhausted,
-                     {.kind = "request_too_large",
-                      .message = absl::StrCat("the request has ", bytes, " bytes, ", limits_.max_request_bytes, " are allowed"),
-                      .where = "", .fix = "raise max_request_bytes; weights never travel, so look for large constants"});
+    return MakeError(
+        absl::StatusCode::kResourceExhausted,
+        {.kind = "request_too_large",
+         .message = absl::StrCat("the request has ", bytes, " bytes, ", limits_.max_request_bytes, " are allowed"),
+         .where = "",
+         .fix = "raise max_request_bytes; weights never travel, so look for large constants"});
   }
   if (request.source().kind_case() == v1::Source::KIND_NOT_SET) return Invalid("the request has no program", "source");
   for (auto [name, field] : {std::pair(&request.name(), "name"), std::pair(&request.name_space(), "name_space"),
@@ -48,8 +50,10 @@ absl::StatusOr<std::shared_ptr<void>> Admission::Enter() {
   if (++waiting_ > limits_.max_waiting) {
     --waiting_;
     return MakeError(absl::StatusCode::kResourceExhausted,
-                     {.kind = "too_many_waiting", .message = absl::StrCat(limits_.max_waiting, " requests are waiting already"),
-                      .where = "", .fix = "retry later, or raise max_waiting"});
+                     {.kind = "too_many_waiting",
+                      .message = absl::StrCat(limits_.max_waiting, " requests are waiting already"),
+                      .where = "",
+                      .fix = "retry later, or raise max_waiting"});
   }
   return std::shared_ptr<void>(this, [](void* self) { --static_cast<Admission*>(self)->waiting_; });
 }

@@ -22,7 +22,8 @@ class Admission {
   // Shape and size. INVALID_ARGUMENT "invalid_request", RESOURCE_EXHAUSTED "request_too_large".
   absl::Status Check(const v1::CompileRequest& request) const;
 
-  // A place among those that wait for a compile, held as long as the result lives. RESOURCE_EXHAUSTED "too_many_waiting".
+  // A place among those that wait for a compile, held as long as the result lives. RESOURCE_EXHAUSTED
+  // "too_many_waiting".
   absl::StatusOr<std::shared_ptr<void>> Enter();
 
  private:

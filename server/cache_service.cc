@@ -19,14 +19,16 @@ constexpr size_t kLongestJob = 256;
 constexpr int kMostDigests = 100000;
 
 absl::Status Invalid(std::string message, std::string where, std::string fix = "") {
-  return MakeError(absl::StatusCode::kInvalidArgument, {.kind = "invalid_request", .message = std::move(message),
-                                                        .where = std::move(where), .fix = std::move(fix)});
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      {.kind = "invalid_request", .message = std::move(message), .where = std::move(where), .fix = std::move(fix)});
 }
 
 absl::Status NotYet(const char* what) {
-  return MakeError(absl::StatusCode::kUnimplemented,
-                   {.kind = "not_yet", .message = std::string(what) + " is not there yet", .where = "",
-                    .fix = "copy the data folder of a stopped server instead"});
+  return MakeError(absl::StatusCode::kUnimplemented, {.kind = "not_yet",
+                                                      .message = std::string(what) + " is not there yet",
+                                                      .where = "",
+                                                      .fix = "copy the data folder of a stopped server instead"});
 }
 
 absl::Status CheckJob(const std::string& job) {
@@ -88,7 +90,8 @@ absl::StatusOr<v1::RemoveReply> CacheService::RemoveAll(const v1::RemoveRequest&
   }
   v1::RemoveReply reply;
   ASSIGN_OR_RETURN(std::vector<v1::Entry> entries, services_.index.List(request.key()));
-  int64_t before_ms = cache::SystemNowMs() - std::clamp<int64_t>(request.older_than_seconds(), 0, kLongestAgeSeconds) * 1000;
+  int64_t before_ms =
+      cache::SystemNowMs() - std::clamp<int64_t>(request.older_than_seconds(), 0, kLongestAgeSeconds) * 1000;
   for (const v1::Entry& entry : entries) {
     bool named = !request.key().empty();
     if (named && entry.key() != request.key()) continue;

@@ -16,7 +16,8 @@ absl::Status FailedVerification(const std::string& key) {
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    {.kind = "failed_verification",
                     .message = "what the compiler makes of this program was held against the reference and withdrawn",
-                    .where = key, .fix = "run it in eager mode and report the program; `compilectl rm` lets it be compiled anew"});
+                    .where = key,
+                    .fix = "run it in eager mode and report the program; `compilectl rm` lets it be compiled anew"});
 }
 
 // What the worker was asked. Debug information stays: it names nodes in errors and inputs in results.
@@ -151,7 +152,8 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
     services_.metrics.ObserveCompile(publication.manifest.target(), publication.manifest.seconds());
     v1::FusionReport report;
     auto found = publication.blobs.find(publication.manifest.report().digest());
-    if (found != publication.blobs.end() && report.ParseFromString(found->second)) services_.metrics.CountReport(report);
+    if (found != publication.blobs.end() && report.ParseFromString(found->second))
+      services_.metrics.CountReport(report);
   }
 
   // The next request with this alias needs no import. Names that its own debug information holds are not kept.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cache/key.h"
@@ -27,12 +28,12 @@ double CompileSeconds(const v1::StageSeconds& seconds) {
 }  // namespace
 
 absl::StatusOr<v1::CompileResult> CompileRequest::Run() {
-  RETURN_IF_ERROR(Admit());                                                    // size and shape; target and alias
-  ASSIGN_OR_RETURN(std::optional<Outcome> known, LookUpAlias());               // alias → key → a servable generation
-  if (known) return Reply(*known);                                             // a hit: nothing is compiled
-  RETURN_IF_ERROR(CheckFailedBefore());                                        // failures are cached by type
-  ASSIGN_OR_RETURN(Outcome made, WaitForFlight(request_.lookup_only()));       // coalesce; task; verify digests; publish
-  return Reply(made);                                                          // manifest and blobs, to every waiter
+  RETURN_IF_ERROR(Admit());                                               // size and shape; target and alias
+  ASSIGN_OR_RETURN(std::optional<Outcome> known, LookUpAlias());          // alias → key → a servable generation
+  if (known) return Reply(*known);                                        // a hit: nothing is compiled
+  RETURN_IF_ERROR(CheckFailedBefore());                                   // failures are cached by type
+  ASSIGN_OR_RETURN(Outcome made, WaitForFlight(request_.lookup_only()));  // coalesce; task; verify digests; publish
+  return Reply(made);                                                     // manifest and blobs, to every waiter
 }
 
 absl::StatusOr<Outcome> CompileRequest::FindKey() {
@@ -54,12 +55,21 @@ absl::Status CompileRequest::Admit() {
 // "" and "cpu" mean the client's own CPU; one that does not say what it has gets what the workers have.
 absl::StatusOr<std::string> CompileRequest::ResolveTarget() const {
   const std::string& target = request_.target();
-  if (!target.empty() && target != "cpu") return target;
+  if (absl::StartsWith(target, "cpu:") || absl::StartsWith(target, "cuda:")) return target;
+  if (!target.empty() && target != "cpu") {
+    return MakeError(absl::StatusCode::kInvalidArgument,
+                     {.kind = "unsupported_target",
+                      .message = absl::StrCat("\"", target, "\" is no target"),
+                      .where = "target",
+                      .fix = "give cpu, cpu:x86-64-v3, cpu:x86-64-v4+avx512_bf16 or cuda:sm_90"});
+  }
   if (!request_.environment().cpu().empty()) return request_.environment().cpu();
   if (std::string own = services_.pool.default_target(); !own.empty()) return own;
   return MakeError(absl::StatusCode::kUnavailable,
-                   {.kind = "no_worker", .message = "the client does not say what CPU it has, and no worker is there yet",
-                    .where = "target", .fix = "retry, or give the target in full: cpu:x86-64-v3"});
+                   {.kind = "no_worker",
+                    .message = "the client does not say what CPU it has, and no worker is there yet",
+                    .where = "target",
+                    .fix = "retry, or give the target in full: cpu:x86-64-v3"});
 }
 
 // --- Look up ---
@@ -141,18 +151,22 @@ absl::Status CompileRequest::CheckClient(const v1::GenerationRecord& record) con
                      {.kind = "extern_needs_torch",
                       .message = absl::StrCat("left to the client's torch, which it does not have: ",
                                               absl::StrJoin(record.extern_ops(), ", ")),
-                      .where = "", .fix = "install torch beside the client, or replace these operators"});
+                      .where = "",
+                      .fix = "install torch beside the client, or replace these operators"});
   }
   const v1::ClientEnvironment& client = request_.environment();
   uint32_t version = record.manifest().toolchain().plan_version();
-  if (client.max_plan_version() == 0 || (version >= client.min_plan_version() && version <= client.max_plan_version())) {
+  if (client.max_plan_version() == 0 ||
+      (version >= client.min_plan_version() && version <= client.max_plan_version())) {
     return absl::OkStatus();
   }
-  return MakeError(absl::StatusCode::kFailedPrecondition,
-                   {.kind = "incompatible_client",
-                    .message = absl::StrCat("the artifact's plan has version ", version, ", the client's runtime takes ",
-                                            client.min_plan_version(), " to ", client.max_plan_version()),
-                    .where = "", .fix = "give client and server versions that are at most one apart"});
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      {.kind = "incompatible_client",
+       .message = absl::StrCat("the artifact's plan has version ", version, ", the client's runtime takes ",
+                               client.min_plan_version(), " to ", client.max_plan_version()),
+       .where = "",
+       .fix = "give client and server versions that are at most one apart"});
 }
 
 absl::Status CompileRequest::AddBlobs(const v1::Manifest& manifest, v1::CompileResult& result) {

@@ -24,7 +24,8 @@ std::string RequestId(const grpc::ServerContext& context) {
   auto found = context.client_metadata().find("x-preheat-request-id");
   if (found == context.client_metadata().end()) return "-";
   std::string id(found->second.data(), std::min<size_t>(found->second.size(), 64));
-  std::replace_if(id.begin(), id.end(), [](unsigned char c) { return !isgraph(c); }, '?');
+  std::replace_if(
+      id.begin(), id.end(), [](unsigned char c) { return !isgraph(c); }, '?');
   return id;
 }
 
@@ -39,13 +40,16 @@ absl::StatusOr<v1::ExplainReply> ExplainKey(Services& services, const std::strin
   reply.set_key(key);
   *reply.mutable_seconds() = record.manifest().seconds();
   if (!reply.mutable_report()->ParseFromString(bytes)) {
-    return MakeError(absl::StatusCode::kDataLoss, {.kind = "corrupt_artifact", .message = "the report cannot be read",
-                                                   .where = key, .fix = "`compilectl rm` lets it be compiled anew"});
+    return MakeError(absl::StatusCode::kDataLoss, {.kind = "corrupt_artifact",
+                                                   .message = "the report cannot be read",
+                                                   .where = key,
+                                                   .fix = "`compilectl rm` lets it be compiled anew"});
   }
   return reply;
 }
 
-absl::StatusOr<v1::WhyMissReply> ExplainMiss(Services& services, const v1::CompileRequest& request, const Caller& caller) {
+absl::StatusOr<v1::WhyMissReply> ExplainMiss(Services& services, const v1::CompileRequest& request,
+                                             const Caller& caller) {
   ASSIGN_OR_RETURN(Outcome outcome, CompileRequest(services, request, caller).FindKey());
   v1::WhyMissReply reply;
   reply.set_key(outcome.key);
@@ -136,7 +140,8 @@ grpc::Status CompileService::Explain(grpc::ServerContext* context, const v1::Exp
   return ToGrpc(explained.status());
 }
 
-grpc::Status CompileService::Verify(grpc::ServerContext* context, const v1::VerifyRequest* request, v1::VerifyReply* reply) {
+grpc::Status CompileService::Verify(grpc::ServerContext* context, const v1::VerifyRequest* request,
+                                    v1::VerifyReply* reply) {
   auto verified = server::Verify(services_, *request, SilentCaller(context));
   if (verified.ok()) *reply = *std::move(verified);
   return ToGrpc(verified.status());
@@ -167,8 +172,9 @@ grpc::Status CompileService::ReportLocalHits(grpc::ServerContext*, const v1::Loc
     int64_t count = std::clamp<int64_t>(reported, 0, kMostLocalHits);
     const v1::StageSeconds& seconds = (*record)->manifest().seconds();
     services_.metrics.CountRequest(name_space, "hit", "local", count);
-    services_.metrics.CountSaved(name_space, request->job_id(), key,
-                                 seconds.import() + seconds.passes() + seconds.codegen() + seconds.compile() + seconds.tune());
+    services_.metrics.CountSaved(
+        name_space, request->job_id(), key,
+        seconds.import() + seconds.passes() + seconds.codegen() + seconds.compile() + seconds.tune());
     services_.index.uses().Record(key, count);
   }
   return grpc::Status::OK;

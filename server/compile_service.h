@@ -15,11 +15,14 @@ class CompileService final : public v1::Compiler::Service {
   grpc::Status Compile(grpc::ServerContext* context, const v1::CompileRequest* request,
                        grpc::ServerWriter<v1::CompileEvent>* writer) override;
   grpc::Status Lookup(grpc::ServerContext* context, const v1::LookupRequest* request, v1::LookupReply* reply) override;
-  grpc::Status Explain(grpc::ServerContext* context, const v1::ExplainRequest* request, v1::ExplainReply* reply) override;
+  grpc::Status Explain(grpc::ServerContext* context, const v1::ExplainRequest* request,
+                       v1::ExplainReply* reply) override;
   grpc::Status Verify(grpc::ServerContext* context, const v1::VerifyRequest* request, v1::VerifyReply* reply) override;
-  grpc::Status WhyMiss(grpc::ServerContext* context, const v1::CompileRequest* request, v1::WhyMissReply* reply) override;
+  grpc::Status WhyMiss(grpc::ServerContext* context, const v1::CompileRequest* request,
+                       v1::WhyMissReply* reply) override;
   grpc::Status Stats(grpc::ServerContext* context, const v1::StatsRequest* request, v1::StatsReply* reply) override;
-  grpc::Status ReportLocalHits(grpc::ServerContext* context, const v1::LocalHits* request, v1::LocalHitsReply* reply) override;
+  grpc::Status ReportLocalHits(grpc::ServerContext* context, const v1::LocalHits* request,
+                               v1::LocalHitsReply* reply) override;
 
  private:
   // Runs a compile request, counts it and logs it.

@@ -1,8 +1,8 @@
 #include "server/config.h"
 
-#include <CLI/CLI.hpp>
 #include <yaml-cpp/yaml.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
 #include <sstream>
@@ -52,8 +52,9 @@ std::vector<Field> FieldsOf(Config& c) {
 }
 
 absl::Status Invalid(std::string message, std::string where, std::string fix) {
-  return MakeError(absl::StatusCode::kInvalidArgument, {.kind = "invalid_config", .message = std::move(message),
-                                                        .where = std::move(where), .fix = std::move(fix)});
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      {.kind = "invalid_config", .message = std::move(message), .where = std::move(where), .fix = std::move(fix)});
 }
 
 std::string At(const std::string& file, const YAML::Mark& mark) {
@@ -69,21 +70,27 @@ absl::Status CheckBounds(const Field& field, const std::string& where) {
 
 absl::Status ReadField(const Field& field, const YAML::Node& node, const std::string& where) {
   bool ok = std::visit(
-      [&](auto* target) { return node.IsScalar() && YAML::convert<std::decay_t<decltype(*target)>>::decode(node, *target); },
+      [&](auto* target) {
+        return node.IsScalar() && YAML::convert<std::decay_t<decltype(*target)>>::decode(node, *target);
+      },
       field.value);
-  if (!ok) return Invalid(absl::StrCat(field.name, " cannot be \"", node.IsScalar() ? node.Scalar() : "a list or map", "\""), where, field.help);
+  if (!ok)
+    return Invalid(absl::StrCat(field.name, " cannot be \"", node.IsScalar() ? node.Scalar() : "a list or map", "\""),
+                   where, field.help);
   return CheckBounds(field, where);
 }
 
 absl::Status ReadNode(const YAML::Node& root, const std::string& path, const std::vector<Field>& fields) {
   if (root.IsNull()) return absl::OkStatus();
-  if (!root.IsMap()) return Invalid("the file is no map of settings", At(path, root.Mark()), "write lines like \"port: 7433\"");
+  if (!root.IsMap())
+    return Invalid("the file is no map of settings", At(path, root.Mark()), "write lines like \"port: 7433\"");
   for (const auto& entry : root) {
     std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "";
     auto field = std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == name; });
     if (field == fields.end()) {
       std::string names = absl::StrJoin(fields, ", ", [](std::string* out, const Field& f) { out->append(f.name); });
-      return Invalid(absl::StrCat("no such setting: ", name), At(path, entry.first.Mark()), absl::StrCat("one of ", names));
+      return Invalid(absl::StrCat("no such setting: ", name), At(path, entry.first.Mark()),
+                     absl::StrCat("one of ", names));
     }
     RETURN_IF_ERROR(ReadField(*field, entry.second, At(path, entry.second.Mark())));
   }
@@ -109,7 +116,8 @@ absl::StatusOr<std::string> ReadFlags(int argc, const char* const* argv, const s
   app.add_option("--config", path, "YAML file of settings; flags win over it");
   app.set_version_flag("--version", "preheatd 0.1.0");
   for (const Field& field : fields) {
-    std::visit([&](auto* target) { app.add_option(FlagOf(field), *target, field.help)->capture_default_str(); }, field.value);
+    std::visit([&](auto* target) { app.add_option(FlagOf(field), *target, field.help)->capture_default_str(); },
+               field.value);
   }
   try {
     app.parse(argc, argv);

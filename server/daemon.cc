@@ -27,6 +27,7 @@
 #include "server/pool_service.h"
 #include "server/services.h"
 #include "server/status_page.h"
+#include "server/verification.h"
 #include "server/worker_processes.h"
 
 namespace preheat::server {
@@ -76,6 +77,7 @@ class DaemonImpl : public Daemon {
     RETURN_IF_ERROR(ListenHttp());
     housekeeping_ = std::make_unique<Housekeeping>(*services_, *store_, config_.max_cache_bytes);
     StartWorkers();
+    if (config_.verify) ResumeVerifications(*services_);
     return WriteServerFile();
   }
 
@@ -87,7 +89,8 @@ class DaemonImpl : public Daemon {
     server_->GetHealthCheckService()->SetServingStatus(false);
     draining_ = true;
     pool_.Drain();
-    if (!pool_.WaitIdle(std::chrono::seconds(config_.drain_seconds))) spdlog::warn("not all compiles have finished in time");
+    if (!pool_.WaitIdle(std::chrono::seconds(config_.drain_seconds)))
+      spdlog::warn("not all compiles have finished in time");
     pool_.Shutdown();
     workers_->Stop(kWorkersEnd);
     server_->Shutdown(std::chrono::system_clock::now() + kLastCalls);
@@ -119,7 +122,8 @@ class DaemonImpl : public Daemon {
   absl::Status ListenGrpc() {
     compile_service_ = std::make_unique<CompileService>(*services_);
     cache_service_ = std::make_unique<CacheService>(*services_);
-    pool_service_ = std::make_unique<PoolService>(pool_, *kernels_, token_, [this](const std::string& id) { workers_->Kill(id); });
+    pool_service_ =
+        std::make_unique<PoolService>(pool_, *kernels_, token_, [this](const std::string& id) { workers_->Kill(id); });
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
@@ -135,19 +139,24 @@ class DaemonImpl : public Daemon {
     if (server_ != nullptr && port_ != 0) return absl::OkStatus();
     server_.reset();
     return MakeError(absl::StatusCode::kUnavailable,
-                     {.kind = "cannot_listen", .message = absl::StrCat("cannot listen for gRPC on ", address), .where = address,
+                     {.kind = "cannot_listen",
+                      .message = absl::StrCat("cannot listen for gRPC on ", address),
+                      .where = address,
                       .fix = "another program has the port: give another --port, or 0 for a free one"});
   }
 
   absl::Status ListenHttp() {
     HttpServer::Handlers handlers;
-    handlers["/metrics"] = [this] { return HttpReply{200, "text/plain; version=0.0.4; charset=utf-8", metrics_.Text(ReadGauges())}; };
+    handlers["/metrics"] = [this] {
+      return HttpReply{200, "text/plain; version=0.0.4; charset=utf-8", metrics_.Text(ReadGauges())};
+    };
     handlers["/healthz"] = [] { return HttpReply{200, "text/plain; charset=utf-8", "ok\n"}; };
     handlers["/readyz"] = [this] { return Ready(); };
     handlers["/"] = [this] {
       return HttpReply{200, "text/html; charset=utf-8", StatusPage(metrics_.Stats(), ReadGauges(), pool_.Workers())};
     };
-    ASSIGN_OR_RETURN(http_, HttpServer::Start(config_.listen, static_cast<int>(config_.http_port), std::move(handlers)));
+    ASSIGN_OR_RETURN(http_,
+                     HttpServer::Start(config_.listen, static_cast<int>(config_.http_port), std::move(handlers)));
     return absl::OkStatus();
   }
 
@@ -166,15 +175,18 @@ class DaemonImpl : public Daemon {
     }
     gauges.inflight = static_cast<int64_t>(inflight_.size());
     gauges.queue_depth = static_cast<int64_t>(pool_.Count().queued);
+    gauges.workers[{"cpu:0", "idle"}] = 0;  // shown before the first worker is there
     for (const v1::WorkerInfo& worker : pool_.Workers()) ++gauges.workers[{worker.device(), worker.state()}];
     return gauges;
   }
 
   void StartWorkers() {
     std::string host = config_.listen == "0.0.0.0" || config_.listen == "[::]" ? "127.0.0.1" : config_.listen;
-    workers_ = std::make_unique<WorkerProcesses>(
-        WorkerProcessesOptions{.program = WorkerProgram(config_), .count = static_cast<int>(config_.workers),
-                               .server = absl::StrCat(host, ":", port_), .pool_token = token_, .log_folder = config_.data_dir});
+    workers_ = std::make_unique<WorkerProcesses>(WorkerProcessesOptions{.program = WorkerProgram(config_),
+                                                                        .count = static_cast<int>(config_.workers),
+                                                                        .server = absl::StrCat(host, ":", port_),
+                                                                        .pool_token = token_,
+                                                                        .log_folder = config_.data_dir});
     workers_->Start();
   }
 
@@ -188,8 +200,10 @@ class DaemonImpl : public Daemon {
     std::error_code error;
     std::filesystem::rename(temporary, ServerFile(), error);
     if (!error) return absl::OkStatus();
-    return MakeError(absl::StatusCode::kUnavailable, {.kind = "store_failed", .message = error.message(),
-                                                      .where = ServerFile(), .fix = "check space and permissions"});
+    return MakeError(absl::StatusCode::kUnavailable, {.kind = "store_failed",
+                                                      .message = error.message(),
+                                                      .where = ServerFile(),
+                                                      .fix = "check space and permissions"});
   }
 
   const Config config_;
@@ -221,8 +235,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   std::filesystem::create_directories(config.data_dir, error);
   if (error) {
     return MakeError(absl::StatusCode::kUnavailable,
-                     {.kind = "store_failed", .message = absl::StrCat("cannot make the data folder: ", error.message()),
-                      .where = config.data_dir, .fix = "give a folder that can be written to --data-dir"});
+                     {.kind = "store_failed",
+                      .message = absl::StrCat("cannot make the data folder: ", error.message()),
+                      .where = config.data_dir,
+                      .fix = "give a folder that can be written to --data-dir"});
   }
   auto daemon = std::make_unique<DaemonImpl>(config);
   RETURN_IF_ERROR(daemon->Open());

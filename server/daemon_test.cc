@@ -346,6 +346,26 @@ TEST_F(DaemonTest, DrainsLettingCompilesFinish) {
   EXPECT_EQ(Compile("key=a work=1500")->result(), v1::HIT);
 }
 
+TEST_F(DaemonTest, NamesATargetThatIsNone) {
+  Start();
+  v1::CompileRequest request = Request("key=a");
+  request.set_target("tpu:v5");
+  EXPECT_EQ(KindOf(Compile(request)), "unsupported_target");
+  ASSERT_TRUE(Compile("key=b").ok());  // a worker is there now
+  request.set_target("cuda:sm_90");
+  EXPECT_EQ(KindOf(Compile(request)), "no_worker_for_target");
+}
+
+TEST_F(DaemonTest, ResumesVerifications) {
+  config_.verify = false;
+  Start();
+  ASSERT_TRUE(Compile("key=a").ok());
+  EXPECT_EQ(List().front().verified(), v1::Evidence::PENDING);
+  config_.verify = true;
+  Start();
+  EXPECT_EQ(WaitForVerdict(Digest("a")), v1::Evidence::OK);
+}
+
 TEST_F(DaemonTest, WorkersMustKnowTheToken) {
   Start();
   grpc::ClientContext context;

@@ -10,8 +10,8 @@
 
 namespace preheat::server {
 
-// What has to be done now and then: deadlines each second, uses to disk every few, sweep and eviction every ten minutes.
-// One thread, from construction to destruction.
+// What has to be done now and then: deadlines each second, uses to disk every few, sweep and eviction every ten
+// minutes. One thread, from construction to destruction.
 class Housekeeping {
  public:
   // `max_cache_bytes` 0: no eviction. Both references must outlive it.

@@ -43,15 +43,24 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
   std::call_once(once, [] { mg_init_library(0); });
   std::unique_ptr<HttpServer> server(new HttpServer(std::move(handlers)));
   std::string address = absl::StrCat(host, ":", port);
-  const char* options[] = {"listening_ports", address.c_str(), "num_threads", "4", "request_timeout_ms", "10000",
-                           "enable_directory_listing", "no", nullptr};
+  const char* options[] = {"listening_ports",
+                           address.c_str(),
+                           "num_threads",
+                           "4",
+                           "request_timeout_ms",
+                           "10000",
+                           "enable_directory_listing",
+                           "no",
+                           nullptr};
   mg_callbacks callbacks;
   std::memset(&callbacks, 0, sizeof(callbacks));
   server->context_ = mg_start(&callbacks, nullptr, options);
   mg_server_port listening;
   if (server->context_ == nullptr || mg_get_server_ports(server->context_, 1, &listening) < 1) {
     return MakeError(absl::StatusCode::kUnavailable,
-                     {.kind = "cannot_listen", .message = absl::StrCat("cannot listen for HTTP on ", address), .where = address,
+                     {.kind = "cannot_listen",
+                      .message = absl::StrCat("cannot listen for HTTP on ", address),
+                      .where = address,
                       .fix = "another program has the port: give another --http-port, or 0 for a free one"});
   }
   server->port_ = listening.port;

@@ -19,7 +19,8 @@ struct HttpReply {
   std::string body;
 };
 
-// GET of a few fixed paths, over civetweb: what metrics, probes and a browser need. Everything else is 404, other methods 405.
+// GET of a few fixed paths, over civetweb: what metrics, probes and a browser need. Everything else is 404, other
+// methods 405.
 class HttpServer {
  public:
   // Handlers are called on the server's threads, several at once, until this object is gone.

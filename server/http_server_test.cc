@@ -33,8 +33,13 @@ std::string Ask(int port, const std::string& line) {
 
 TEST(HttpServer, AnswersItsPathsAndNoOthers) {
   auto server = HttpServer::Start("127.0.0.1", 0,
-                                  {{"/metrics", [] { return HttpReply{200, "text/plain", "one 1\n"}; }},
-                                   {"/readyz", [] { return HttpReply{503, "text/plain", "no worker\n"}; }}});
+                                  {{"/metrics",
+                                    [] {
+                                      return HttpReply{200, "text/plain", "one 1\n"};
+                                    }},
+                                   {"/readyz", [] {
+                                      return HttpReply{503, "text/plain", "no worker\n"};
+                                    }}});
   ASSERT_TRUE(server.ok()) << server.status();
   int port = (*server)->port();
   EXPECT_GT(port, 0);

@@ -11,8 +11,8 @@
 
 namespace preheat::server {
 
-// Single flight: of requests for the same thing one does the work. First by alias, when a request comes in; again by key,
-// once a worker knows it, since different sources may be one program. Safe from several threads at once.
+// Single flight: of requests for the same thing one does the work. First by alias, when a request comes in; again by
+// key, once a worker knows it, since different sources may be one program. Safe from several threads at once.
 class InflightTable {
  public:
   struct Joined {
@@ -47,8 +47,8 @@ class InflightTable {
   Entry* Find(const std::shared_ptr<Flight>& flight);  // REQUIRES: mutex_ held
   void Erase(const Entry& entry);                      // REQUIRES: mutex_ held
 
-  std::mutex mutex_;  // no flight's lock is taken while it is held
-  std::map<std::string, Entry> by_alias_;                   // guarded by mutex_
+  std::mutex mutex_;                                       // no flight's lock is taken while it is held
+  std::map<std::string, Entry> by_alias_;                  // guarded by mutex_
   std::map<std::string, std::shared_ptr<Flight>> by_key_;  // guarded by mutex_
 };
 

@@ -43,7 +43,8 @@ int main(int argc, char** argv) {
 
   absl::StatusOr<std::unique_ptr<preheat::server::Daemon>> daemon = preheat::server::Daemon::Start(*config);
   if (!daemon.ok()) return Fail(daemon.status(), 1);
-  spdlog::info("gRPC on port {}, HTTP on port {}, data in {}", (*daemon)->port(), (*daemon)->http_port(), config->data_dir);
+  spdlog::info("gRPC on port {}, HTTP on port {}, data in {}", (*daemon)->port(), (*daemon)->http_port(),
+               config->data_dir);
   int signal_number = 0;
   sigwait(&signals, &signal_number);
   (*daemon)->Drain();

@@ -24,8 +24,8 @@ constexpr size_t kMostNamespaces = 100;  // more would make a label without boun
 constexpr size_t kMostSaved = 100000;
 
 const Histogram::BucketBoundaries& RequestBuckets() {
-  static const auto& buckets = *new Histogram::BucketBoundaries{0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2,
-                                                                0.5,    1,     2,     5,     10,   30,   60,   300, 1800};
+  static const auto& buckets = *new Histogram::BucketBoundaries{
+      0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800};
   return buckets;
 }
 const Histogram::BucketBoundaries& SpeedupBuckets() {
@@ -47,26 +47,39 @@ Family<Histogram>& MakeHistogram(Registry& registry, const char* name, const cha
 
 struct Metrics::Families {
   Registry registry;
-  Family<Counter>& requests = MakeCounter(registry, "preheat_requests_total", "Requests for artifacts, by how they ended");
-  Family<Histogram>& request_seconds = MakeHistogram(registry, "preheat_request_seconds", "Time until a request was answered");
-  Family<Histogram>& compile_seconds = MakeHistogram(registry, "preheat_compile_seconds", "Time of each stage of a compile");
-  Family<Counter>& saved = MakeCounter(registry, "preheat_compile_seconds_saved_total", "Seconds of compilation that hits did not repeat");
+  Family<Counter>& requests =
+      MakeCounter(registry, "preheat_requests_total", "Requests for artifacts, by how they ended");
+  Family<Histogram>& request_seconds =
+      MakeHistogram(registry, "preheat_request_seconds", "Time until a request was answered");
+  Family<Histogram>& compile_seconds =
+      MakeHistogram(registry, "preheat_compile_seconds", "Time of each stage of a compile");
+  Family<Counter>& saved =
+      MakeCounter(registry, "preheat_compile_seconds_saved_total", "Seconds of compilation that hits did not repeat");
   Family<Gauge>& cache_bytes = MakeGauge(registry, "preheat_cache_bytes", "Bytes of all blobs, before compression");
   Family<Gauge>& cache_entries = MakeGauge(registry, "preheat_cache_entries", "Keys with an artifact");
-  Counter& evicted = MakeCounter(registry, "preheat_cache_evicted_bytes_total", "Bytes of evicted and removed artifacts").Add({});
-  Counter& corrupt = MakeCounter(registry, "preheat_cache_corrupt_total", "Blobs whose bytes did not match their digest").Add({});
-  Family<Counter>& blob_bytes = MakeCounter(registry, "preheat_blob_bytes_total", "Blob bytes read from and written to the store");
+  Counter& evicted =
+      MakeCounter(registry, "preheat_cache_evicted_bytes_total", "Bytes of evicted and removed artifacts").Add({});
+  Counter& corrupt =
+      MakeCounter(registry, "preheat_cache_corrupt_total", "Blobs whose bytes did not match their digest").Add({});
+  Family<Counter>& blob_bytes =
+      MakeCounter(registry, "preheat_blob_bytes_total", "Blob bytes read from and written to the store");
   Gauge& inflight = MakeGauge(registry, "preheat_inflight", "Distinct requests that are being worked on").Add({});
   Gauge& queue_depth = MakeGauge(registry, "preheat_queue_depth", "Tasks that wait for a worker").Add({});
-  Histogram& queue_seconds = MakeHistogram(registry, "preheat_queue_seconds", "How long tasks waited for a worker").Add({}, RequestBuckets());
+  Histogram& queue_seconds =
+      MakeHistogram(registry, "preheat_queue_seconds", "How long tasks waited for a worker").Add({}, RequestBuckets());
   Family<Gauge>& workers = MakeGauge(registry, "preheat_workers", "Workers, by device and state");
   Counter& crashes = MakeCounter(registry, "preheat_worker_crashes_total", "Workers that ended unasked").Add({});
   Family<Counter>& tune_seconds = MakeCounter(registry, "preheat_tune_seconds_total", "Device time spent on tuning");
-  Histogram& tune_speedup = MakeHistogram(registry, "preheat_tune_speedup", "Tuned over default generation").Add({}, SpeedupBuckets());
+  Histogram& tune_speedup =
+      MakeHistogram(registry, "preheat_tune_speedup", "Tuned over default generation").Add({}, SpeedupBuckets());
   Family<Counter>& verified = MakeCounter(registry, "preheat_verified_total", "Artifacts held against the reference");
-  Counter& kernels_before = MakeCounter(registry, "preheat_kernels_before_total", "Kernels that eager would launch for what was compiled").Add({});
-  Counter& kernels_after = MakeCounter(registry, "preheat_kernels_after_total", "Launches of the compiled artifacts").Add({});
-  Family<Counter>& extern_calls = MakeCounter(registry, "preheat_extern_calls_total", "Operators left to the client's framework");
+  Counter& kernels_before =
+      MakeCounter(registry, "preheat_kernels_before_total", "Kernels that eager would launch for what was compiled")
+          .Add({});
+  Counter& kernels_after =
+      MakeCounter(registry, "preheat_kernels_after_total", "Launches of the compiled artifacts").Add({});
+  Family<Counter>& extern_calls =
+      MakeCounter(registry, "preheat_extern_calls_total", "Operators left to the client's framework");
   std::map<std::pair<std::string, std::string>, Gauge*> worker_gauges;
 };
 
@@ -79,6 +92,7 @@ Metrics::Metrics() : families_(std::make_unique<Families>()) {
   families_->saved.Add({{"namespace", "default"}});
   for (const char* result : {"hit", "compiled", "coalesced", "negative", "refused", "failed"}) {
     CountRequest("default", result, "server", 0);
+    families_->request_seconds.Add({{"result", result}}, RequestBuckets());
   }
 }
 Metrics::~Metrics() = default;
@@ -127,7 +141,8 @@ void Metrics::CountReport(const v1::FusionReport& report) {
   }
 }
 
-void Metrics::CountSaved(const std::string& name_space, const std::string& job, const std::string& key, double seconds) {
+void Metrics::CountSaved(const std::string& name_space, const std::string& job, const std::string& key,
+                         double seconds) {
   {
     std::lock_guard lock(mutex_);
     if (saved_.size() >= kMostSaved) saved_.clear();

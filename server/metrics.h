@@ -30,7 +30,8 @@ class Metrics {
   ~Metrics();
 
   // `result`: "hit", "compiled", "coalesced", "negative", "refused", "failed"; `source`: "server", "local".
-  void CountRequest(const std::string& name_space, const std::string& result, const std::string& source, int64_t count = 1);
+  void CountRequest(const std::string& name_space, const std::string& result, const std::string& source,
+                    int64_t count = 1);
   void ObserveRequest(const std::string& result, double seconds);
   void ObserveCompile(const std::string& target, const v1::StageSeconds& seconds);
   void ObserveVerify(const std::string& target, double seconds, v1::Evidence::State state);

@@ -19,14 +19,26 @@ TEST(Metrics, ShowsEveryNameOfTheInterfaceFromTheStart) {
   Gauges gauges;
   gauges.workers[{"cpu:0", "idle"}] = 1;
   std::string text = metrics.Text(gauges);
-  for (const char* name :
-       {"preheat_requests_total{", "preheat_request_seconds_bucket{", "preheat_compile_seconds_bucket{",
-        "preheat_compile_seconds_saved_total{", "preheat_cache_bytes ", "preheat_cache_entries ",
-        "preheat_cache_evicted_bytes_total ", "preheat_cache_corrupt_total ", "preheat_blob_bytes_total{",
-        "preheat_inflight ", "preheat_queue_depth ", "preheat_queue_seconds_bucket{", "preheat_workers{",
-        "preheat_worker_crashes_total ", "preheat_tune_seconds_total{", "preheat_tune_speedup_bucket{",
-        "preheat_verified_total{", "preheat_kernels_before_total ", "preheat_kernels_after_total ",
-        "preheat_extern_calls_total{"}) {
+  for (const char* name : {"preheat_requests_total{",
+                           "preheat_request_seconds_bucket{",
+                           "preheat_compile_seconds_bucket{",
+                           "preheat_compile_seconds_saved_total{",
+                           "preheat_cache_bytes ",
+                           "preheat_cache_entries ",
+                           "preheat_cache_evicted_bytes_total ",
+                           "preheat_cache_corrupt_total ",
+                           "preheat_blob_bytes_total{",
+                           "preheat_inflight ",
+                           "preheat_queue_depth ",
+                           "preheat_queue_seconds_bucket{",
+                           "preheat_workers{",
+                           "preheat_worker_crashes_total ",
+                           "preheat_tune_seconds_total{",
+                           "preheat_tune_speedup_bucket{",
+                           "preheat_verified_total{",
+                           "preheat_kernels_before_total ",
+                           "preheat_kernels_after_total ",
+                           "preheat_extern_calls_total{"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n") + name));
   }
 }

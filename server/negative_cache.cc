@@ -12,12 +12,9 @@ int64_t NegativeCache::LifetimeMs(const absl::Status& status) {
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kUnimplemented:
-    case absl::StatusCode::kInternal:
-      return kDeterministicMs;
-    case absl::StatusCode::kDeadlineExceeded:
-      return kLostWorkerMs;
-    default:
-      return 0;
+    case absl::StatusCode::kInternal: return kDeterministicMs;
+    case absl::StatusCode::kDeadlineExceeded: return kLostWorkerMs;
+    default: return 0;
   }
 }
 

@@ -20,8 +20,8 @@ class NegativeCache {
 
   explicit NegativeCache(cache::Clock clock) : clock_(std::move(clock)) {}
 
-  // How long a failure of that kind is believed: a day when the same request must fail again, half a minute when workers were
-  // lost over it, 0 when the next try may well succeed (cancelled, overloaded, unavailable).
+  // How long a failure of that kind is believed: a day when the same request must fail again, half a minute when
+  // workers were lost over it, 0 when the next try may well succeed (cancelled, overloaded, unavailable).
   static int64_t LifetimeMs(const absl::Status& status);
 
   // Keeps the failure for its lifetime. `id` is an alias or a key.

@@ -11,8 +11,10 @@ namespace {
 TEST(NegativeCache, BelievesEachKindForItsTime) {
   int64_t now = 0;
   NegativeCache cache([&] { return now; });
-  absl::Status invalid = MakeError(absl::StatusCode::kInvalidArgument, {.kind = "bad", .message = "m", .where = "", .fix = ""});
-  absl::Status lost = MakeError(absl::StatusCode::kInternal, {.kind = "task_killed_workers", .message = "m", .where = "", .fix = ""});
+  absl::Status invalid =
+      MakeError(absl::StatusCode::kInvalidArgument, {.kind = "bad", .message = "m", .where = "", .fix = ""});
+  absl::Status lost =
+      MakeError(absl::StatusCode::kInternal, {.kind = "task_killed_workers", .message = "m", .where = "", .fix = ""});
   cache.Put("a", invalid);
   cache.Put("b", lost);
   cache.Put("c", absl::CancelledError("nobody waits"));

@@ -27,16 +27,20 @@ absl::Status CancelledTask() {
 }
 
 absl::Status KilledWorkers(const std::string& reason) {
-  return MakeError(absl::StatusCode::kInternal,
-                   {.kind = "task_killed_workers",
-                    .message = absl::StrCat("two workers ended over this task; the last: ", reason), .where = "",
-                    .fix = "see the worker logs in the server's data folder; raise worker_memory_bytes if memory was the cause"});
+  return MakeError(
+      absl::StatusCode::kInternal,
+      {.kind = "task_killed_workers",
+       .message = absl::StrCat("two workers ended over this task; the last: ", reason),
+       .where = "",
+       .fix = "see the worker logs in the server's data folder; raise worker_memory_bytes if memory was the cause"});
 }
 
 absl::Status PastDeadline(std::chrono::milliseconds limit) {
   return MakeError(absl::StatusCode::kDeadlineExceeded,
-                   {.kind = "task_deadline", .message = absl::StrCat("not done after ", limit.count() / 1000, " s"),
-                    .where = "", .fix = "raise task_deadline_seconds"});
+                   {.kind = "task_deadline",
+                    .message = absl::StrCat("not done after ", limit.count() / 1000, " s"),
+                    .where = "",
+                    .fix = "raise task_deadline_seconds"});
 }
 
 // "cpu:*" takes whatever starts with "cpu:".
@@ -85,15 +89,18 @@ absl::StatusOr<std::string> Pool::Submit(PoolTask task) {
   if (draining_) return Unavailable("draining", "the server is about to stop", "retry: another one takes over");
   if (queue_.size() >= options_.max_queue) {
     return MakeError(absl::StatusCode::kResourceExhausted,
-                     {.kind = "queue_full", .message = absl::StrCat(queue_.size(), " tasks are waiting already"),
-                      .where = "", .fix = "retry later, or give the server more workers"});
+                     {.kind = "queue_full",
+                      .message = absl::StrCat(queue_.size(), " tasks are waiting already"),
+                      .where = "",
+                      .fix = "retry later, or give the server more workers"});
   }
   if (!workers_.empty() && !AnyWorkerFor(task.target)) {
     std::vector<std::string> targets;
     for (const auto& [number, worker] : workers_) targets.push_back(worker.registration.target());
     return MakeError(absl::StatusCode::kFailedPrecondition,
                      {.kind = "no_worker_for_target",
-                      .message = absl::StrCat("no worker compiles for ", task.target), .where = task.target,
+                      .message = absl::StrCat("no worker compiles for ", task.target),
+                      .where = task.target,
                       .fix = absl::StrCat("workers are there for ", absl::StrJoin(targets, ", "))});
   }
   auto queued = std::make_shared<Task>();
@@ -174,16 +181,18 @@ void Pool::Requeue(const TaskPtr& task, const std::string& reason, Actions& acti
 absl::StatusOr<int> Pool::Connect(const v1::Registration& registration, std::shared_ptr<WorkerLink> link) {
   std::lock_guard lock(mutex_);
   if (registration.worker_id().empty() || registration.worker_id().size() > 128 || registration.target().empty()) {
-    return MakeError(absl::StatusCode::kInvalidArgument,
-                     {.kind = "bad_registration", .message = "a worker says its id and its target", .where = "", .fix = ""});
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        {.kind = "bad_registration", .message = "a worker says its id and its target", .where = "", .fix = ""});
   }
   if (!toolchain_ || workers_.empty()) toolchain_ = registration.toolchain();
   if (toolchain_->SerializeAsString() != registration.toolchain().SerializeAsString()) {
     return MakeError(absl::StatusCode::kFailedPrecondition,
                      {.kind = "toolchain_mismatch",
-                      .message = absl::StrCat("this pool compiles with ", toolchain_->ShortDebugString(), ", the worker with ",
-                                              registration.toolchain().ShortDebugString()),
-                      .where = registration.worker_id(), .fix = "give all workers of a server the same compiler"});
+                      .message = absl::StrCat("this pool compiles with ", toolchain_->ShortDebugString(),
+                                              ", the worker with ", registration.toolchain().ShortDebugString()),
+                      .where = registration.worker_id(),
+                      .fix = "give all workers of a server the same compiler"});
   }
   if (default_target_.empty() || workers_.empty()) default_target_ = registration.target();
   if (known_.size() >= kMostKnownWorkers) known_.clear();
@@ -286,8 +295,8 @@ void Pool::Receive(int number, v1::WorkerMessage message) {
 void Pool::ExpireQueue(SteadyTime now, Actions& actions) {
   if (!workers_.empty()) return;
   while (!queue_.empty() && now - queue_.front()->queued > options_.worker_timeout) {
-    End(queue_.front(), Unavailable("no_worker", "no worker has come up", "see the worker logs in the server's data folder"),
-        actions);
+    End(queue_.front(),
+        Unavailable("no_worker", "no worker has come up", "see the worker logs in the server's data folder"), actions);
     queue_.pop_front();
   }
 }

@@ -36,7 +36,8 @@ struct PoolTask {
   v1::Task message;    // id and deadline are filled in by the pool
   std::string target;  // what the worker must be able to compile for
   Priority priority = Priority::kRequest;
-  std::function<bool(const v1::KeyKnown&)> on_key;  // whether to go on; asked again if the worker is lost and another tries
+  std::function<bool(const v1::KeyKnown&)>
+      on_key;  // whether to go on; asked again if the worker is lost and another tries
   std::function<void(const v1::Progress&)> on_progress;
   std::function<void(absl::StatusOr<v1::TaskDone>)> on_end;  // exactly once
 };
@@ -45,8 +46,9 @@ struct PoolOptions {
   size_t max_queue = 1000;
   std::chrono::milliseconds task_deadline = std::chrono::minutes(30);
   std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(30);
-  std::chrono::milliseconds worker_timeout = std::chrono::minutes(5);  // how long a task waits while there is no worker at all
-  int64_t max_resident_bytes = 0;                                      // of a worker; 0: no limit
+  std::chrono::milliseconds worker_timeout =
+      std::chrono::minutes(5);     // how long a task waits while there is no worker at all
+  int64_t max_resident_bytes = 0;  // of a worker; 0: no limit
 };
 
 // Workers and the tasks for them: a queue, who does what, and what happens when one of them is lost. No RPC in here
@@ -59,9 +61,11 @@ class Pool {
   ~Pool();
 
   // Queues the task and returns its id. RESOURCE_EXHAUSTED "queue_full", UNAVAILABLE "draining",
-  // FAILED_PRECONDITION "no_worker_for_target" when none of the workers that are there can do it; then nothing is called.
+  // FAILED_PRECONDITION "no_worker_for_target" when none of the workers that are there can do it; then nothing is
+  // called.
   absl::StatusOr<std::string> Submit(PoolTask task);
-  // Nobody wants it any more. A queued task ends now, a running one when its worker has noticed. Unknown ids are ignored.
+  // Nobody wants it any more. A queued task ends now, a running one when its worker has noticed. Unknown ids are
+  // ignored.
   void Cancel(const std::string& id);
 
   // A worker came: returns the number by which it is known below. FAILED_PRECONDITION "toolchain_mismatch" when it

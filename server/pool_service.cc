@@ -81,23 +81,26 @@ grpc::Status PoolService::CheckToken(const grpc::ServerContext& context) const {
       CRYPTO_memcmp(found->second.data(), token_.data(), token_.size()) == 0) {
     return grpc::Status::OK;
   }
-  return ToGrpc(MakeError(absl::StatusCode::kPermissionDenied,
-                          {.kind = "not_a_worker", .message = "workers must know the pool's token", .where = "",
-                           .fix = "let preheatd start its workers"}));
+  return ToGrpc(MakeError(absl::StatusCode::kPermissionDenied, {.kind = "not_a_worker",
+                                                                .message = "workers must know the pool's token",
+                                                                .where = "",
+                                                                .fix = "let preheatd start its workers"}));
 }
 
 grpc::Status PoolService::Work(grpc::ServerContext* context, Stream* stream) {
   if (grpc::Status status = CheckToken(*context); !status.ok()) return status;
   v1::WorkerMessage message;
   if (!stream->Read(&message) || !message.has_registration()) {
-    return ToGrpc(MakeError(absl::StatusCode::kInvalidArgument,
-                            {.kind = "bad_registration", .message = "a worker registers first", .where = "", .fix = ""}));
+    return ToGrpc(
+        MakeError(absl::StatusCode::kInvalidArgument,
+                  {.kind = "bad_registration", .message = "a worker registers first", .where = "", .fix = ""}));
   }
   v1::Registration registration = message.registration();
   auto link = std::make_shared<StreamLink>(stream, context, [this, id = registration.worker_id()] { kill_(id); });
   absl::StatusOr<int> worker = pool_.Connect(registration, link);
   if (worker.ok()) {
-    spdlog::info("worker {} is there: {} on {}", registration.worker_id(), registration.target(), registration.device());
+    spdlog::info("worker {} is there: {} on {}", registration.worker_id(), registration.target(),
+                 registration.device());
     while (stream->Read(&message)) pool_.Receive(*worker, std::move(message));
     pool_.Disconnect(*worker);
     spdlog::info("worker {} is gone", registration.worker_id());
@@ -112,8 +115,9 @@ grpc::Status PoolService::LookupKernels(grpc::ServerContext* context, const v1::
                                         v1::LookupKernelsReply* reply) {
   if (grpc::Status status = CheckToken(*context); !status.ok()) return status;
   if (request->kernel_keys_size() > kMostKernels) {
-    return ToGrpc(MakeError(absl::StatusCode::kInvalidArgument,
-                            {.kind = "too_many_kernels", .message = "too many kernels in one call", .where = "", .fix = ""}));
+    return ToGrpc(
+        MakeError(absl::StatusCode::kInvalidArgument,
+                  {.kind = "too_many_kernels", .message = "too many kernels in one call", .where = "", .fix = ""}));
   }
   auto objects = kernels_.Lookup({request->kernel_keys().begin(), request->kernel_keys().end()});
   if (!objects.ok()) return ToGrpc(objects.status());
@@ -132,7 +136,8 @@ grpc::Status PoolService::LookupTuning(grpc::ServerContext* context, const v1::L
   return CheckToken(*context);
 }
 
-grpc::Status PoolService::ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*, v1::ListWorkersReply* reply) {
+grpc::Status PoolService::ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
+                                      v1::ListWorkersReply* reply) {
   for (v1::WorkerInfo& worker : pool_.Workers()) *reply->add_workers() = std::move(worker);
   return grpc::Status::OK;
 }

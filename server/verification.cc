@@ -15,6 +15,7 @@ namespace preheat::server {
 namespace {
 
 constexpr std::chrono::milliseconds kCancelPoll{200};
+constexpr int kMostResumed = 100;  // each holds its blobs in memory until it is done
 
 using EndFn = std::function<void(absl::StatusOr<v1::TaskDone>)>;
 
@@ -74,9 +75,23 @@ absl::StatusOr<std::string> Submit(Services& services, const v1::Manifest& manif
 void StartVerification(Services& services, const v1::GenerationRecord& record) {
   v1::VerifyRequest request;
   request.set_key(record.manifest().key());
-  absl::Status status = Submit(services, record.manifest(), request, PoolTask::Priority::kBackground,
-                               [](absl::StatusOr<v1::TaskDone>) {}).status();
+  absl::Status status =
+      Submit(services, record.manifest(), request, PoolTask::Priority::kBackground, [](absl::StatusOr<v1::TaskDone>) {
+      }).status();
   if (!status.ok()) spdlog::warn("{} is not verified: {}", record.manifest().key(), std::string(status.message()));
+}
+
+void ResumeVerifications(Services& services) {
+  auto entries = services.index.List("");
+  if (!entries.ok()) return spdlog::warn("verifications not resumed: {}", std::string(entries.status().message()));
+  int resumed = 0;
+  for (const v1::Entry& entry : *entries) {
+    if (entry.verified() != v1::Evidence::PENDING || resumed == kMostResumed) continue;
+    auto record = services.index.Lookup(entry.key(), entry.generation());
+    if (!record.ok() || !*record) continue;
+    StartVerification(services, **record);
+    ++resumed;
+  }
 }
 
 absl::StatusOr<v1::VerifyReply> Verify(Services& services, const v1::VerifyRequest& request, const Caller& caller) {

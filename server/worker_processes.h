@@ -15,7 +15,7 @@
 namespace preheat::server {
 
 struct WorkerProcessesOptions {
-  std::string program;     // path of preheat-worker
+  std::string program;  // path of preheat-worker
   int count = 1;
   std::string server;      // "127.0.0.1:7433", where it connects
   std::string pool_token;  // handed over in the environment, PREHEAT_POOL_TOKEN

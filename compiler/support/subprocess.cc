@@ -75,14 +75,15 @@ absl::StatusOr<std::unique_ptr<Subprocess>> Subprocess::Start(const std::vector<
                            POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   posix_spawn_file_actions_addopen(&arguments.files, 0, "/dev/null", O_RDONLY, 0);
   if (!options.log_file.empty()) {
-    posix_spawn_file_actions_addopen(&arguments.files, 1, options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+    posix_spawn_file_actions_addopen(&arguments.files, 1, options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND,
+                                     0644);
     posix_spawn_file_actions_adddup2(&arguments.files, 1, 2);
   }
   std::vector<std::string> environment = Environment(options.environment);
   std::vector<char*> raw = Pointers(argv);
   pid_t pid = -1;
-  int error = posix_spawnp(&pid, raw[0], &arguments.files, &arguments.attributes, raw.data(),
-                          Pointers(environment).data());
+  int error =
+      posix_spawnp(&pid, raw[0], &arguments.files, &arguments.attributes, raw.data(), Pointers(environment).data());
   if (error == 0) return std::unique_ptr<Subprocess>(new Subprocess(pid));
   return MakeError(error == ENOENT ? absl::StatusCode::kNotFound : absl::StatusCode::kInternal,
                    {.kind = "cannot_start_process",

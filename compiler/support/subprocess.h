@@ -14,7 +14,7 @@
 namespace preheat {
 
 struct SubprocessOptions {
-  std::string log_file;  // stdout and stderr are appended there; empty: inherited
+  std::string log_file;                            // stdout and stderr are appended there; empty: inherited
   std::map<std::string, std::string> environment;  // set for the child, beside what this process has
 };
 

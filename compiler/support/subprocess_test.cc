@@ -57,8 +57,9 @@ TEST(Subprocess, AppendsItsOutputToTheLog) {
 
 TEST(Subprocess, SetsItsEnvironment) {
   setenv("PREHEAT_TEST_A", "old", 1);
-  auto process = Subprocess::Start({"sh", "-c", "test $PREHEAT_TEST_A$PREHEAT_TEST_B = newb"},
-                                   {.log_file = "", .environment = {{"PREHEAT_TEST_A", "new"}, {"PREHEAT_TEST_B", "b"}}});
+  auto process =
+      Subprocess::Start({"sh", "-c", "test $PREHEAT_TEST_A$PREHEAT_TEST_B = newb"},
+                        {.log_file = "", .environment = {{"PREHEAT_TEST_A", "new"}, {"PREHEAT_TEST_B", "b"}}});
   ASSERT_TRUE(process.ok());
   EXPECT_TRUE((*process)->Wait().Clean());
 }

@@ -100,7 +100,8 @@ struct Judgement {
   std::string wrong;  // empty: nothing
 };
 
-Judgement JudgeFloats(const std::vector<double>& got, const std::vector<double>& eager, const std::vector<double>& want) {
+Judgement JudgeFloats(const std::vector<double>& got, const std::vector<double>& eager,
+                      const std::vector<double>& want) {
   Judgement judgement;
   for (size_t i = 0; i < want.size(); ++i) {
     if (!std::isfinite(want[i]) || !std::isfinite(eager[i])) {  // an overflow of the smaller type is eager's too
@@ -119,7 +120,8 @@ Judgement JudgeFloats(const std::vector<double>& got, const std::vector<double>&
   return judgement;
 }
 
-Judgement JudgeIntegers(const std::vector<double>& got, const std::vector<double>& eager, const std::vector<double>& want) {
+Judgement JudgeIntegers(const std::vector<double>& got, const std::vector<double>& eager,
+                        const std::vector<double>& want) {
   Judgement judgement;
   for (size_t i = 0; i < got.size() && judgement.wrong.empty(); ++i) {
     if (got[i] == eager[i] || got[i] == want[i]) continue;
@@ -161,7 +163,8 @@ v1::Evidence CompareOutputs(const std::vector<HostTensor>& got, const std::vecto
     v1::OutputError& output = *evidence.add_outputs();
     output.set_rel_error(judgement.ours.Relative());
     output.set_eager_rel_error(judgement.eager.Relative());
-    output.set_dtype(static_cast<v1::DType>(static_cast<int>(got[i].dtype) + 1));  // the wire's numbers, see program.proto
+    output.set_dtype(
+        static_cast<v1::DType>(static_cast<int>(got[i].dtype) + 1));  // the wire's numbers, see program.proto
     for (int64_t size : got[i].sizes) output.add_shape(size);
     for (auto [sum, more] : {std::pair(&ours, &judgement.ours), std::pair(&eagers, &judgement.eager)}) {
       sum->error += more->error;

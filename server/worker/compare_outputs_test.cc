@@ -10,9 +10,9 @@
 namespace preheat::worker {
 namespace {
 
-using ::testing::HasSubstr;
 using ir::DType;
 using reference::HostTensor;
+using ::testing::HasSubstr;
 
 template <typename T>
 HostTensor Tensor(DType dtype, std::vector<T> values) {
@@ -33,7 +33,8 @@ TEST(CompareOutputs, MeasuresErrorsBesideEagers) {
 }
 
 TEST(CompareOutputs, FailsBeyondTwiceEagersError) {
-  v1::Evidence evidence = CompareOutputs({F32({1}), F32({3, 4.001f})}, {F32({1}), F32({3, 4.0003f})}, {F64({1}), F64({3, 4})});
+  v1::Evidence evidence =
+      CompareOutputs({F32({1}), F32({3, 4.001f})}, {F32({1}), F32({3, 4.0003f})}, {F64({1}), F64({3, 4})});
   EXPECT_EQ(evidence.state(), v1::Evidence::FAILED);
   EXPECT_THAT(evidence.reason(), HasSubstr("output 1"));
 }

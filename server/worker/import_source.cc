@@ -28,7 +28,9 @@ absl::StatusOr<capture::AtenProgram> ImportArchive(const v1::ExportedModel& mode
 
 absl::Status Unsupported(const char* what) {
   return MakeError(absl::StatusCode::kUnimplemented,
-                   {.kind = "unsupported_source", .message = std::string(what) + " cannot be imported yet", .where = "source",
+                   {.kind = "unsupported_source",
+                    .message = std::string(what) + " cannot be imported yet",
+                    .where = "source",
                     .fix = "export the model with torch.export.save, or preheat.export"});
 }
 

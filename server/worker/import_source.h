@@ -7,8 +7,8 @@
 
 namespace preheat::worker {
 
-// Hands the source to its importer. UNIMPLEMENTED "unsupported_source" for the kinds that have none yet (TorchScript, HLO);
-// otherwise what the importer says.
+// Hands the source to its importer. UNIMPLEMENTED "unsupported_source" for the kinds that have none yet (TorchScript,
+// HLO); otherwise what the importer says.
 absl::StatusOr<capture::AtenProgram> ImportSource(const v1::Source& source);
 
 }  // namespace preheat::worker

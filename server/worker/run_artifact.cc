@@ -2,8 +2,10 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -42,22 +44,48 @@ using Session = std::unique_ptr<preheat_session, ReleaseSession>;
 preheat_extern_handler ExternHandler() {
   static const preheat_extern_handler handler = []() -> preheat_extern_handler {
     void* library = dlopen("libpreheat_torch.so", RTLD_NOW | RTLD_LOCAL);
-    return library == nullptr ? nullptr : reinterpret_cast<preheat_extern_handler>(dlsym(library, "preheat_torch_extern"));
+    return library == nullptr ? nullptr
+                              : reinterpret_cast<preheat_extern_handler>(dlsym(library, "preheat_torch_extern"));
   }();
   return handler;
 }
 
+// A tensor's bytes at an address as clients have them: a small std::string keeps its own at any multiple of 8.
+class Memory {
+ public:
+  explicit Memory(const std::string& bytes)
+      : size_(bytes.size()), data_(static_cast<char*>(std::aligned_alloc(kAlignment, Rounded(bytes.size())))) {
+    if (data_ == nullptr) throw std::bad_alloc();
+    std::memcpy(data_.get(), bytes.data(), size_);
+  }
+  void* data() const { return data_.get(); }
+  void CopyTo(std::string& bytes) const { bytes.assign(data_.get(), size_); }
+
+ private:
+  static constexpr size_t kAlignment = 64;
+  static size_t Rounded(size_t size) { return (size / kAlignment + 1) * kAlignment; }
+  struct Free {
+    void operator()(char* data) const { std::free(data); }
+  };
+  size_t size_;
+  std::unique_ptr<char, Free> data_;
+};
+
 // A size is passed as its value in sizes[0] of a tensor without data.
-preheat_tensor View(HostTensor& tensor, bool is_size) {
+preheat_tensor View(const HostTensor& tensor, const Memory& memory, bool is_size) {
   static constexpr int64_t kOne = 1;
   if (is_size) {
-    return {nullptr, static_cast<int32_t>(tensor.dtype), 1, reinterpret_cast<const int64_t*>(tensor.bytes.data()), &kOne,
-            PREHEAT_CPU, 0};
+    return {
+        nullptr, static_cast<int32_t>(tensor.dtype), 1, static_cast<const int64_t*>(memory.data()), &kOne, PREHEAT_CPU,
+        0};
   }
-  // Artifacts want 16-byte alignment: the heap has it, the memory inside a short string does not.
-  tensor.bytes.reserve(64);
-  return {tensor.bytes.data(), static_cast<int32_t>(tensor.dtype), static_cast<int32_t>(tensor.sizes.size()),
-          tensor.sizes.data(), tensor.strides.data(), PREHEAT_CPU, 0};
+  return {memory.data(),
+          static_cast<int32_t>(tensor.dtype),
+          static_cast<int32_t>(tensor.sizes.size()),
+          tensor.sizes.data(),
+          tensor.strides.data(),
+          PREHEAT_CPU,
+          0};
 }
 
 absl::StatusOr<Executable> Load(const std::string& plan, const std::map<std::string, std::string>& code) {
@@ -65,7 +93,8 @@ absl::StatusOr<Executable> Load(const std::string& plan, const std::map<std::str
   for (const auto& [digest, bytes] : code) blobs.push_back({digest.c_str(), bytes.data(), bytes.size()});
   preheat_load_options options = {nullptr, 0};
   preheat_executable* executable = nullptr;
-  RETURN_IF_ERROR(Take(preheat_executable_load(plan.data(), plan.size(), blobs.data(), blobs.size(), &options, &executable)));
+  RETURN_IF_ERROR(
+      Take(preheat_executable_load(plan.data(), plan.size(), blobs.data(), blobs.size(), &options, &executable)));
   return Executable(executable);
 }
 
@@ -85,17 +114,20 @@ HostTensor MakeOutput(preheat_executable* executable, const std::vector<int64_t>
 
 }  // namespace
 
-absl::StatusOr<std::vector<HostTensor>> RunArtifact(const std::string& plan, const std::map<std::string, std::string>& code,
-                                                    std::vector<HostTensor> inputs) {
+absl::StatusOr<std::vector<HostTensor>> RunArtifact(const std::string& plan,
+                                                    const std::map<std::string, std::string>& code,
+                                                    const std::vector<HostTensor>& inputs) {
   ASSIGN_OR_RETURN(Executable executable, Load(plan, code));
   if (preheat_num_inputs(executable.get()) != inputs.size()) {
-    return absl::InternalError(absl::StrCat("the plan has ", preheat_num_inputs(executable.get()), " inputs, the program ",
-                                            inputs.size()));
+    return absl::InternalError(
+        absl::StrCat("the plan has ", preheat_num_inputs(executable.get()), " inputs, the program ", inputs.size()));
   }
-  std::vector<preheat_tensor> all, frozen, free;
+  std::vector<Memory> memory, result_memory;
+  std::vector<preheat_tensor> all, frozen, free, results;
   for (size_t i = 0; i < inputs.size(); ++i) {
     preheat_input_info info = preheat_input(executable.get(), i);
-    all.push_back(View(inputs[i], info.is_size != 0));
+    memory.emplace_back(inputs[i].bytes);
+    all.push_back(View(inputs[i], memory.back(), info.is_size != 0));
     (info.frozen ? frozen : free).push_back(all.back());
   }
   ASSIGN_OR_RETURN(Session session, Bind(executable.get(), frozen));
@@ -103,16 +135,18 @@ absl::StatusOr<std::vector<HostTensor>> RunArtifact(const std::string& plan, con
   RETURN_IF_ERROR(Take(preheat_bind_symbols(executable.get(), all.data(), all.size(), symbols.data())));
 
   std::vector<HostTensor> outputs(preheat_num_outputs(executable.get()));
-  std::vector<preheat_tensor> results;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (preheat_output(executable.get(), i).mutates >= 0) continue;
     outputs[i] = MakeOutput(executable.get(), symbols, i);
-    results.push_back(View(outputs[i], false));
+    result_memory.emplace_back(outputs[i].bytes);
+    results.push_back(View(outputs[i], result_memory.back(), false));
   }
-  RETURN_IF_ERROR(Take(preheat_session_run(session.get(), free.data(), free.size(), results.data(), results.size(), nullptr)));
-  for (size_t i = 0; i < outputs.size(); ++i) {
+  RETURN_IF_ERROR(
+      Take(preheat_session_run(session.get(), free.data(), free.size(), results.data(), results.size(), nullptr)));
+  for (size_t i = 0, next = 0; i < outputs.size(); ++i) {
     int32_t mutates = preheat_output(executable.get(), i).mutates;
     if (mutates >= 0) outputs[i] = inputs[static_cast<size_t>(mutates)];
+    (mutates >= 0 ? memory[static_cast<size_t>(mutates)] : result_memory[next++]).CopyTo(outputs[i].bytes);
   }
   return outputs;
 }

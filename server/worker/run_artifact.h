@@ -11,12 +11,12 @@
 namespace preheat::worker {
 
 // Loads, binds and runs an artifact once, through the same C ABI as clients do. `inputs`: one for each input of the
-// program, frozen ones included, sizes as 0-d i64; mutated ones are written. Outputs in the order of the program's, the new
+// program, frozen ones included, sizes as 0-d i64. Outputs in the order of the program's, the new
 // contents of mutated inputs among them, each with the strides that the plan declares. Extern calls go to
 // libpreheat_torch.so when that can be opened: otherwise FAILED_PRECONDITION "extern_needs_torch".
 absl::StatusOr<std::vector<reference::HostTensor>> RunArtifact(const std::string& plan,
                                                                const std::map<std::string, std::string>& code,
-                                                               std::vector<reference::HostTensor> inputs);
+                                                               const std::vector<reference::HostTensor>& inputs);
 
 }  // namespace preheat::worker
 

@@ -12,7 +12,8 @@
 
 namespace preheat::worker {
 
-// What a task sees of the server while it runs. Functions may block on the network and may be called from several threads.
+// What a task sees of the server while it runs. Functions may block on the network and may be called from several
+// threads.
 struct TaskContext {
   v1::Toolchain toolchain;
   std::function<void(absl::string_view stage, double fraction, absl::string_view detail)> progress;

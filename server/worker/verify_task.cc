@@ -28,8 +28,9 @@ using reference::HostTensor;
 using Symbols = std::map<std::string, int64_t>;
 
 absl::Status Invalid(std::string kind, std::string message, std::string where, std::string fix) {
-  return MakeError(absl::StatusCode::kInvalidArgument, {.kind = std::move(kind), .message = std::move(message),
-                                                        .where = std::move(where), .fix = std::move(fix)});
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      {.kind = std::move(kind), .message = std::move(message), .where = std::move(where), .fix = std::move(fix)});
 }
 
 v1::TaskDone NotPossible(std::string reason) {
@@ -42,8 +43,8 @@ v1::TaskDone NotPossible(std::string reason) {
 // Why the outputs of this program say nothing when they differ; empty: they do.
 std::string WhyIncomparable(const AtenProgram& program) {
   static constexpr std::array<absl::string_view, 9> kRandom = {
-      "aten.rand", "aten.bernoulli", "aten.normal", "aten.multinomial", "aten.exponential",
-      "aten.native_dropout", "aten.dropout", "aten.uniform", "aten.empty"};
+      "aten.rand",           "aten.bernoulli", "aten.normal",  "aten.multinomial", "aten.exponential",
+      "aten.native_dropout", "aten.dropout",   "aten.uniform", "aten.empty"};
   for (const capture::AtenNode& node : program.nodes) {
     for (absl::string_view prefix : kRandom) {
       if (absl::StartsWith(node.op, prefix)) return absl::StrCat(node.op, " gives other numbers each time");
@@ -58,7 +59,8 @@ absl::StatusOr<Symbols> NamedSymbols(const AtenProgram& program, const v1::Verif
   Symbols symbols;
   for (const auto& [name, value] : request.dims()) {
     size_t i = 0;
-    while (i < program.symbols.size() && name != program.symbols[i].name && (i >= names.size() || name != names[i])) ++i;
+    while (i < program.symbols.size() && name != program.symbols[i].name && (i >= names.size() || name != names[i]))
+      ++i;
     if (i == program.symbols.size()) {
       return Invalid("unknown_dimension", absl::StrCat("the program has no dimension ", name), name,
                      absl::StrCat("its dimensions are ", absl::StrJoin(names, ", ")));
@@ -73,7 +75,8 @@ absl::StatusOr<std::map<int, HostTensor>> GivenInputs(const AtenProgram& program
                                                       const Symbols& symbols) {
   std::map<int, HostTensor> given;
   for (const auto& [index, bytes] : request.inputs()) {
-    if (index >= program.inputs.size()) return Invalid("unknown_input", absl::StrCat("there is no input ", index), "inputs", "");
+    if (index >= program.inputs.size())
+      return Invalid("unknown_input", absl::StrCat("there is no input ", index), "inputs", "");
     const ir::TensorType& type = program.values[program.inputs[index].value].type.tensor;
     std::vector<int64_t> sizes;
     for (const ir::Expr& size : type.shape) {
@@ -83,8 +86,9 @@ absl::StatusOr<std::map<int, HostTensor>> GivenInputs(const AtenProgram& program
       }));
     }
     if (static_cast<int64_t>(bytes.size()) != reference::NumElements(sizes) * ir::DTypeSize(type.dtype)) {
-      return Invalid("shape_mismatch", absl::StrCat("input ", index, " has ", bytes.size(), " bytes, which is not its size"),
-                     "inputs", "give dense, row-major bytes of the declared shape");
+      return Invalid("shape_mismatch",
+                     absl::StrCat("input ", index, " has ", bytes.size(), " bytes, which is not its size"), "inputs",
+                     "give dense, row-major bytes of the declared shape");
     }
     HostTensor tensor = reference::MakeTensor(type.dtype, std::move(sizes));
     tensor.bytes = bytes;
@@ -96,16 +100,20 @@ absl::StatusOr<std::map<int, HostTensor>> GivenInputs(const AtenProgram& program
 absl::StatusOr<std::string> BlobOf(const v1::VerifyTask& task, const v1::BlobRef& ref) {
   auto found = task.blobs().find(ref.digest());
   if (found != task.blobs().end() && Digest(found->second) == ref.digest()) return found->second;
-  return MakeError(absl::StatusCode::kDataLoss, {.kind = "corrupt_artifact", .message = "a blob did not come as it was stored",
-                                                 .where = ref.digest(), .fix = "`compilectl rm` lets it be compiled anew"});
+  return MakeError(absl::StatusCode::kDataLoss, {.kind = "corrupt_artifact",
+                                                 .message = "a blob did not come as it was stored",
+                                                 .where = ref.digest(),
+                                                 .fix = "`compilectl rm` lets it be compiled anew"});
 }
 
 absl::StatusOr<AtenProgram> ReadProgram(const v1::VerifyTask& task) {
   ASSIGN_OR_RETURN(std::string bytes, BlobOf(task, task.manifest().program()));
   v1::Program proto;
   if (!proto.ParseFromString(bytes)) {
-    return MakeError(absl::StatusCode::kDataLoss, {.kind = "corrupt_artifact", .message = "the program cannot be read",
-                                                   .where = "", .fix = "`compilectl rm` lets it be compiled anew"});
+    return MakeError(absl::StatusCode::kDataLoss, {.kind = "corrupt_artifact",
+                                                   .message = "the program cannot be read",
+                                                   .where = "",
+                                                   .fix = "`compilectl rm` lets it be compiled anew"});
   }
   return capture::FromProto(proto);
 }
@@ -138,7 +146,8 @@ absl::StatusOr<std::vector<HostTensor>> RunEager(const AtenProgram& program, con
   return WithoutNone(program, std::move(outputs));
 }
 #else
-absl::StatusOr<std::vector<HostTensor>> RunEager(const AtenProgram&, const std::vector<HostTensor>&, const Symbols&, bool) {
+absl::StatusOr<std::vector<HostTensor>> RunEager(const AtenProgram&, const std::vector<HostTensor>&, const Symbols&,
+                                                 bool) {
   return absl::UnimplementedError("this worker was built without torch, so it has no reference");
 }
 #endif
@@ -156,8 +165,8 @@ absl::StatusOr<std::vector<HostTensor>> MakeInputs(const AtenProgram& program, c
 
 // What says that this machine or torch cannot do it, and nothing about the artifact.
 bool IsNoVerdict(const absl::Status& status) {
-  static constexpr std::array<absl::string_view, 5> kKinds = {"unsupported_cpu", "extern_needs_torch", "inputs_too_large",
-                                                              "no_sizes_found", "incompatible_plan"};
+  static constexpr std::array<absl::string_view, 5> kKinds = {
+      "unsupported_cpu", "extern_needs_torch", "inputs_too_large", "no_sizes_found", "incompatible_plan"};
   std::string kind = GetError(status).kind;
   return absl::IsUnimplemented(status) || std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
 }
@@ -173,7 +182,7 @@ absl::StatusOr<v1::TaskDone> Verify(const v1::VerifyTask& task, const AtenProgra
     *done.mutable_evidence() = CompareOutputs(*ours, eager, exact);
     return done;
   }
-  if (IsNoVerdict(ours.status())) return ours.status();
+  if (IsNoVerdict(ours.status()) || absl::IsDataLoss(ours.status())) return ours.status();
   // Eager runs this program and the artifact does not: that is a verdict.
   done.mutable_evidence()->set_state(v1::Evidence::FAILED);
   done.mutable_evidence()->set_reason(absl::StrCat("it does not run: ", ours.status().message()));

@@ -84,8 +84,7 @@ class Worker {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kLargestMessage);
     arguments.SetMaxSendMessageSize(kLargestMessage);
-    stub_ = v1::Pool::NewStub(
-        grpc::CreateCustomChannel(options.server, grpc::InsecureChannelCredentials(), arguments));
+    stub_ = v1::Pool::NewStub(grpc::CreateCustomChannel(options.server, grpc::InsecureChannelCredentials(), arguments));
   }
 
   absl::Status Run() {
@@ -157,7 +156,7 @@ class Worker {
     context.toolchain = toolchain_;
     context.cancelled = &running.cancelled;
     context.progress = [this, &running, told = std::make_shared<Told>()](absl::string_view stage, double fraction,
-                                                                        absl::string_view detail) {
+                                                                         absl::string_view detail) {
       if (told->IsNews(stage)) SendProgress(running.id, stage, fraction, detail);
     };
     context.announce_key = [this, &running](const std::string& key, const std::map<std::string, std::string>& fields) {

@@ -1,0 +1,261 @@
+#include "server/pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "compiler/support/error.h"
+
+namespace preheat::server {
+namespace {
+
+using ::testing::ElementsAre;
+
+// What the pool sends, and whether it has killed the worker.
+class FakeLink : public WorkerLink {
+ public:
+  void Send(v1::ServerMessage message) override {
+    std::lock_guard lock(mutex_);
+    sent_.push_back(std::move(message));
+  }
+  void Kill() override { killed_ = true; }
+  bool killed() const { return killed_; }
+  std::vector<v1::ServerMessage> Take() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(sent_, {});
+  }
+  // The id of the one task that came since the last look; "" when none.
+  std::string TaskId() {
+    for (const v1::ServerMessage& message : Take()) {
+      if (message.has_task()) return message.task().id();
+    }
+    return "";
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<v1::ServerMessage> sent_;
+  std::atomic<bool> killed_ = false;
+};
+
+class PoolTest : public testing::Test {
+ protected:
+  PoolOptions options_ = {.max_queue = 3,
+                          .task_deadline = std::chrono::seconds(10),
+                          .heartbeat_timeout = std::chrono::seconds(100),
+                          .worker_timeout = std::chrono::seconds(60),
+                          .max_resident_bytes = 1000};
+  Pool pool_{options_};
+  std::vector<std::string> ends_;  // "name ok" or "name kind"
+
+  PoolTask Task(const std::string& name, PoolTask::Priority priority = PoolTask::Priority::kRequest) {
+    PoolTask task;
+    task.message.mutable_compile()->mutable_request()->set_name(name);
+    task.target = "cpu:x86-64-v3";
+    task.priority = priority;
+    task.on_key = [](const v1::KeyKnown& known) { return known.key() == "new"; };
+    task.on_end = [this, name](absl::StatusOr<v1::TaskDone> done) {
+      ends_.push_back(name + " " + (done.ok() ? "ok" : GetError(done.status()).kind));
+    };
+    return task;
+  }
+  std::pair<int, std::shared_ptr<FakeLink>> Connect(const std::string& id, const std::string& compiler = "g++ 12") {
+    auto link = std::make_shared<FakeLink>();
+    v1::Registration registration;
+    registration.set_worker_id(id);
+    registration.set_device("cpu:0");
+    registration.set_target("cpu:x86-64-v4");
+    registration.add_compile_targets("cpu:*");
+    registration.mutable_toolchain()->set_host_compiler(compiler);
+    auto worker = pool_.Connect(registration, link);
+    EXPECT_TRUE(worker.ok()) << worker.status();
+    return {worker.value_or(-1), link};
+  }
+  void Done(int worker, const std::string& task) {
+    v1::WorkerMessage message;
+    message.mutable_done()->set_task_id(task);
+    pool_.Receive(worker, message);
+  }
+};
+
+TEST_F(PoolTest, RequestsGoBeforeBackground) {
+  ASSERT_TRUE(pool_.Submit(Task("background", PoolTask::Priority::kBackground)).ok());
+  ASSERT_TRUE(pool_.Submit(Task("first")).ok());
+  ASSERT_TRUE(pool_.Submit(Task("second")).ok());
+  EXPECT_EQ(GetError(pool_.Submit(Task("too many")).status()).kind, "queue_full");
+  auto [worker, link] = Connect("w");
+  for (int i = 0; i < 3; ++i) Done(worker, link->TaskId());
+  EXPECT_THAT(ends_, ElementsAre("first ok", "second ok", "background ok"));
+  EXPECT_EQ(pool_.Count().idle, 1u);
+  EXPECT_EQ(pool_.TakeQueueSeconds().size(), 3u);
+}
+
+TEST_F(PoolTest, AnswersTheKey) {
+  auto [worker, link] = Connect("w");
+  ASSERT_TRUE(pool_.Submit(Task("a")).ok());
+  std::string id = link->TaskId();
+  for (const char* key : {"new", "old"}) {
+    v1::WorkerMessage message;
+    message.mutable_key_known()->set_task_id(id);
+    message.mutable_key_known()->set_key(key);
+    pool_.Receive(worker, message);
+  }
+  auto sent = link->Take();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_TRUE(sent[0].key_answer().compile());
+  EXPECT_FALSE(sent[1].key_answer().compile());
+}
+
+TEST_F(PoolTest, ALostTaskGoesToAnotherWorkerOnce) {
+  auto [first, first_link] = Connect("w1");
+  ASSERT_TRUE(pool_.Submit(Task("a")).ok());
+  auto [second, second_link] = Connect("w2");
+  EXPECT_EQ(second_link->TaskId(), "");
+  pool_.Disconnect(first);
+  std::string id = second_link->TaskId();
+  EXPECT_EQ(id, first_link->TaskId());
+  EXPECT_TRUE(ends_.empty());
+  pool_.Disconnect(second);
+  EXPECT_THAT(ends_, ElementsAre("a task_killed_workers"));
+  EXPECT_EQ(pool_.Count().crashes, 2);
+  EXPECT_EQ(pool_.Count().lost, 2u);
+}
+
+TEST_F(PoolTest, KillsOnDeadlineMemoryAndSilence) {
+  auto now = std::chrono::steady_clock::now();
+  auto [slow, slow_link] = Connect("slow");
+  ASSERT_TRUE(pool_.Submit(Task("a")).ok());
+  pool_.Tick(now + std::chrono::seconds(5));
+  EXPECT_FALSE(slow_link->killed());
+  pool_.Tick(now + std::chrono::seconds(11));
+  EXPECT_TRUE(slow_link->killed());
+  EXPECT_THAT(ends_, ElementsAre("a task_deadline"));
+  Done(slow, "t1");  // too late: ignored
+  EXPECT_EQ(ends_.size(), 1u);
+  pool_.Disconnect(slow);
+
+  auto [fat, fat_link] = Connect("fat");
+  v1::WorkerMessage heartbeat;
+  heartbeat.mutable_heartbeat()->set_resident_bytes(1000);
+  pool_.Receive(fat, heartbeat);
+  EXPECT_FALSE(fat_link->killed());
+  heartbeat.mutable_heartbeat()->set_resident_bytes(1001);
+  pool_.Receive(fat, heartbeat);
+  EXPECT_TRUE(fat_link->killed());
+  ASSERT_TRUE(pool_.Submit(Task("b")).ok());
+  EXPECT_EQ(fat_link->TaskId(), "");  // a killed worker gets no task
+
+  auto [silent, silent_link] = Connect("silent");
+  EXPECT_NE(silent_link->TaskId(), "");
+  Done(silent, "t2");
+  pool_.Tick(now + std::chrono::seconds(300));
+  EXPECT_TRUE(silent_link->killed());
+}
+
+TEST_F(PoolTest, CancelsQueuedTasksAtOnceAndRunningOnesByMessage) {
+  auto [worker, link] = Connect("w");
+  std::string running = *pool_.Submit(Task("running")), queued = *pool_.Submit(Task("queued"));
+  link->Take();
+  pool_.Cancel(queued);
+  EXPECT_THAT(ends_, ElementsAre("queued cancelled"));
+  pool_.Cancel(running);
+  auto sent = link->Take();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].cancel().task_id(), running);
+  pool_.Disconnect(worker);  // a cancelled task is not tried again
+  EXPECT_THAT(ends_, ElementsAre("queued cancelled", "running cancelled"));
+  pool_.Cancel("t999");
+}
+
+TEST_F(PoolTest, TakesOnlyOneToolchain) {
+  auto [worker, link] = Connect("w", "g++ 12");
+  v1::Registration other;
+  other.set_worker_id("other");
+  other.set_target("cpu:x86-64-v3");
+  other.mutable_toolchain()->set_host_compiler("g++ 13");
+  EXPECT_EQ(GetError(pool_.Connect(other, link).status()).kind, "toolchain_mismatch");
+  EXPECT_EQ(GetError(pool_.Connect(v1::Registration(), link).status()).kind, "bad_registration");
+  pool_.Disconnect(worker);
+  EXPECT_TRUE(pool_.Connect(other, link).ok());  // all have been replaced
+  EXPECT_EQ(pool_.toolchain()->host_compiler(), "g++ 13");
+}
+
+TEST_F(PoolTest, NamesATargetThatNobodyCompilesFor) {
+  PoolTask task = Task("a");
+  task.target = "cuda:sm_90";
+  EXPECT_TRUE(pool_.Submit(task).ok());  // no worker is there: one may come
+  Connect("w");
+  EXPECT_EQ(GetError(pool_.Submit(task).status()).kind, "no_worker_for_target");
+}
+
+TEST_F(PoolTest, GivesUpWhenNoWorkerComes) {
+  ASSERT_TRUE(pool_.Submit(Task("a")).ok());
+  pool_.Tick(std::chrono::steady_clock::now() + std::chrono::seconds(30));
+  EXPECT_TRUE(ends_.empty());
+  pool_.Tick(std::chrono::steady_clock::now() + std::chrono::seconds(61));
+  EXPECT_THAT(ends_, ElementsAre("a no_worker"));
+}
+
+TEST_F(PoolTest, Drains) {
+  auto [worker, link] = Connect("w");
+  ASSERT_TRUE(pool_.Submit(Task("running")).ok());
+  ASSERT_TRUE(pool_.Submit(Task("queued")).ok());
+  ASSERT_TRUE(pool_.Submit(Task("background", PoolTask::Priority::kBackground)).ok());
+  pool_.Drain();
+  EXPECT_THAT(ends_, ElementsAre("background cancelled"));
+  EXPECT_EQ(GetError(pool_.Submit(Task("late")).status()).kind, "draining");
+  EXPECT_FALSE(pool_.WaitIdle(std::chrono::milliseconds(1)));
+  Done(worker, "t1");
+  Done(worker, "t2");
+  EXPECT_TRUE(pool_.WaitIdle(std::chrono::milliseconds(1)));
+  EXPECT_THAT(ends_, ElementsAre("background cancelled", "running ok", "queued ok"));
+  pool_.Shutdown();
+  EXPECT_TRUE(link->Take().back().has_drain());
+}
+
+TEST_F(PoolTest, EndsEachTaskOnceUnderThreads) {
+  Pool pool({.max_queue = 100000});
+  std::atomic<int> ended = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        PoolTask task;
+        task.target = "cpu:x86-64-v4";
+        task.on_end = [&](absl::StatusOr<v1::TaskDone>) { ++ended; };
+        auto id = pool.Submit(task);
+        if (i % 7 == 0) pool.Cancel(*id);
+      }
+    });
+  }
+  std::atomic<bool> stop = false;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; !stop; ++i) {
+        auto link = std::make_shared<FakeLink>();
+        v1::Registration registration;
+        registration.set_worker_id("w" + std::to_string(t));
+        registration.set_target("cpu:x86-64-v4");
+        int worker = *pool.Connect(registration, link);
+        for (int j = 0; j < 20; ++j) {
+          v1::WorkerMessage message;
+          message.mutable_done()->set_task_id(link->TaskId());
+          pool.Receive(worker, message);
+        }
+        pool.Tick();
+        pool.Disconnect(worker);
+      }
+    });
+  }
+  for (int t = 0; t < 3; ++t) threads[t].join();
+  while (pool.Count().queued > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  stop = true;
+  threads[3].join();
+  threads[4].join();
+  pool.Shutdown();
+  EXPECT_EQ(ended, 600);
+}
+
+}  // namespace
+}  // namespace preheat::server
