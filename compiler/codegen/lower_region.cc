@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/block_transpose.h"
 #include "compiler/codegen/loop_nest.h"
 #include "compiler/schedule/access.h"
 
@@ -136,6 +137,11 @@ class RegionLowering {
       kernel_.extent = Expr::CeilDiv(stage.loops[0].size, kernel_.tile);
       kernel_.work = kernel_.tile;
       MoveToItem(stage);
+      return;
+    }
+    if (BlockTranspose(stage, kernel_)) {
+      HoistItemStatements(stage);
+      kernel_.order.push_back(Item{-1, std::nullopt, std::move(stage)});
       return;
     }
     size_t inner = stage.loops.size() - 1;
@@ -785,12 +791,24 @@ class RegionLowering {
     stage_memo_.clear();
   }
 
+  std::set<std::string> LoopVariables() const {
+    std::set<std::string> names;
+    for (const Loop& loop : kernel_.outer) names.insert(loop.var);
+    if (kernel_.tile_loop) names.insert(kernel_.tile_loop->var);
+    for (const Item& item : kernel_.order) {
+      if (!item.stage) continue;
+      for (const Loop& loop : item.stage->loops) names.insert(loop.var);
+    }
+    return names;
+  }
+
   // Sizes that the kernel needs at run time, by name.
   void FinishBuffers() {
     std::set<std::string> symbols;
+    const std::set<std::string> locals = LoopVariables();
     auto note = [&](const Expr& e) {
       for (const std::string& s : e.Symbols()) {
-        if (!depth_.count(s)) symbols.insert(s);
+        if (!locals.count(s) && s[0] != 'x') symbols.insert(s);
       }
     };
     for (const Loop& loop : kernel_.outer) note(loop.size);

@@ -80,6 +80,23 @@ output %col)");
   EXPECT_EQ(report.kernels_after, 2);
 }
 
+TEST(CompileGraph, TransposedOperandsAreReadInBlocks) {
+  for (const char* shape : {"40, 130", "16, 64", "129, 17"}) {
+    std::string text = R"(
+%x = input user f32[A]
+%y = input user f32[B]
+%t = permute(%x) {dims = [1, 0]}
+%z = add(%t, %y)
+%e = exp(%z)
+output %e)";
+    std::string a = shape, b = a.substr(a.find(',') + 2) + ", " + a.substr(0, a.find(','));
+    text.replace(text.find("[A]"), 3, "[" + a + "]");
+    text.replace(text.find("[B]"), 3, "[" + b + "]");
+    Report report = CheckText(text);
+    EXPECT_EQ(report.kernels_after, 1);
+  }
+}
+
 TEST(CompileGraph, AttentionHeadsAreViewsOfTheProduct) {
   CheckText(R"(
 %x = input user f32[2, 16, 32]
