@@ -11,7 +11,7 @@ namespace preheat::capture {
 namespace {
 
 // y = c + x[:, symbolic] with a lifted constant, as torch 2.11 writes it, shortened.
-constexpr char kModel[] = R"({"graph_module": {"graph": {
+constexpr char kModel[] = R"pt2({"graph_module": {"graph": {
   "inputs": [{"as_tensor": {"name": "c"}}, {"as_tensor": {"name": "x"}}],
   "outputs": [{"as_tensor": {"name": "add"}}, {"as_none": true}, {"as_int": 3}],
   "nodes": [
@@ -34,35 +34,33 @@ constexpr char kModel[] = R"({"graph_module": {"graph": {
 }, {"as_int": 2}],
           "strides": [{"as_int": 2}, {"as_int": 1}], "device": {"type": "cpu"}, "layout": 7
 }
-, "view" : {
-  "dtype" : 7,
-  "sizes" : [ {"as_expr" : {"expr_str" : "Mul(Integer(2), Symbol('s77', integer=True))"}} ],
-  "strides" : [ {"as_int" : 1} ],
-  "device" : {"type" : "cpu"},
-  "layout" : 7
+, "view": {
+  "dtype": 7,
+  "sizes": [ {"as_expr": {"expr_str": "Mul(Integer(2), Symbol('s77', integer=True))"}} ],
+  "strides": [ {"as_int": 1} ],
+  "device": {"type": "cpu"},
+  "layout": 7
 },
-           "add" : {
-  "dtype" : 7, "sizes" : [ {"as_expr" : {"expr_str" : "Mul(Integer(2), Symbol('s77', integer=True))"}} ],
-                         "strides" : [ {"as_int" : 1} ],
-                                     "device" : {"type" : "cpu"},
-                                                "layout" : 7
+           "add": {
+  "dtype": 7, "sizes": [ {"as_expr": {"expr_str": "Mul(Integer(2), Symbol('s77', integer=True))"}} ],
+                         "strides": [ {"as_int": 1} ],
+                                     "device": {"type": "cpu"},
+                                                "layout": 7
 }
 }
-, "sym_int_values" : {
-  "n" : {"as_expr" : {"expr_str" : "Symbol('s77', integer=True)"}}, "n2" : {
-    "as_expr" : { "expr_str" : "Mul(Integer(2), Symbol('s77', integer=True))" }
+, "sym_int_values": {
+  "n": {"as_expr": {"expr_str": "Symbol('s77', integer=True)"}}, "n2": {
+    "as_expr": { "expr_str": "Mul(Integer(2), Symbol('s77', integer=True))" }
   }
 }
 }
-, "signature" : {
+, "signature": {
   "input_specs": [{"tensor_constant": {"arg": {"name": "c"}, "tensor_constant_name": "lifted_0"}},
                   {"user_input": {"arg": {"as_tensor": {"name": "x"}}}}],
   "output_specs": [{"user_output": {"arg": {"as_tensor": {"name": "add"}}}}, {"user_output": {"arg": {"as_none": true}}},
-                   {"user_output": {"arg": {"as_int": 3}}}]
-}
-}
-, "range_constraints" : {"s77" : {"min_val" : 2, "max_val" : 64}}, "schema_version" : { "major" : 8, "minor" : 17 }
-})";
+                   {"user_output": {"arg": {"as_int": 3}}}]}},
+ "range_constraints": {"s77": {"min_val": 2, "max_val": 64}},
+ "schema_version": {"major": 8, "minor": 17}})pt2";
 
 TEST(ExportArchive, ReadsAModelWithSymbolsAndAConstant) {
   absl::StatusOr<AtenProgram> program =

@@ -13,8 +13,11 @@ namespace {
 
 // Values are held against eager's in tests/models; here: what becomes of what cannot be lowered.
 
+using capture::Argument;
 using capture::ProgramWriter;
 using capture::T;
+using ir::DType;
+using ir::Expr;
 using testing::HasSubstr;
 
 std::string Lowered(const ProgramWriter& w, const LowerOptions& options = {}) {

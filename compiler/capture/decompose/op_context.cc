@@ -13,6 +13,19 @@ using capture::AtenProgram;
 using capture::None;
 using capture::ValueRef;
 
+namespace {
+
+bool Grows(const std::vector<Expr>& from, const std::vector<Expr>& to) {
+  if (from.size() > to.size()) return false;
+  size_t lead = to.size() - from.size();
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] != Expr(1) && from[i] != to[lead + i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 DType ComputeType(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16 ? DType::kF32 : dtype; }
 
 void OpContext::Refuse(absl::string_view why) { b.Fail(absl::UnimplementedError(absl::StrCat(node_.op, ": ", why))); }
@@ -180,7 +193,9 @@ std::vector<int64_t> OpContext::Dims(const std::string& name, int rank) {
 void OpContext::Set(int i, Value value) {
   if (!Wanted(i)) return;
   const TensorType& type = ResultType(i);
-  results_[i] = b.BroadcastTo(b.Cast(value, type.dtype), type.shape);
+  value = b.Cast(value, type.dtype);
+  // A value that does not grow to the declared shape is left as it is: Lower says what differs.
+  results_[i] = value && Grows(value.shape(), type.shape) ? b.BroadcastTo(value, type.shape) : value;
 }
 
 }  // namespace preheat::decompose
