@@ -14,8 +14,8 @@ using ir::Expr;
 
 namespace {
 
-constexpr int64_t kLine = 16;   // elements of the transposed loop in a block: a cache line of f32
-constexpr int64_t kRun = 64;    // elements of the stored loop in a block
+constexpr int64_t kLine = 16;  // elements of the transposed loop in a block: a cache line of f32
+constexpr int64_t kRun = 64;   // elements of the stored loop in a block
 
 // The loop along which some load is contiguous while it jumps along the last one.
 std::optional<size_t> TransposedLoop(const Stage& stage, const Kernel& kernel) {

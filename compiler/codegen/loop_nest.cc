@@ -38,8 +38,8 @@ std::map<std::string, std::set<Expr>> Divisors(const std::vector<Expr>& exprs) {
   return divisors;
 }
 
-// The factors of `size` from the outermost to the innermost that make every divisor a product of inner ones; empty when they
-// do not divide each other.
+// The factors of `size` from the outermost to the innermost that make every divisor a product of inner ones; empty when
+// they do not divide each other.
 std::vector<Expr> Factors(const Expr& size, std::vector<Expr> divisors) {
   std::sort(divisors.begin(), divisors.end());
   std::vector<Expr> factors;

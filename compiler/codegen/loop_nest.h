@@ -18,11 +18,12 @@ class LoopNest {
   const std::vector<ir::Expr>& Sizes() const { return sizes_; }
   const std::vector<ir::Expr>& Variables() const { return index_; }
 
-  // Splits a variable v of size n wherever `exprs` hold floordiv(v, k) or mod(v, k) and k divides n. True if anything changed:
-  // then expressions must be made again. Only before Join.
+  // Splits a variable v of size n wherever `exprs` hold floordiv(v, k) or mod(v, k) and k divides n. True if anything
+  // changed: then expressions must be made again. Only before Join.
   bool Split(const std::vector<ir::Expr>& exprs);
 
-  // Joins neighbours v, w (size n of w) when every expression holds them as c*(n*v + w): row-major runs. True if anything changed.
+  // Joins neighbours v, w (size n of w) when every expression holds them as c*(n*v + w): row-major runs. True if
+  // anything changed.
   bool Join(std::vector<ir::Expr> exprs);
 
   // Where conditions (>= 0) of the last variable alone change, ascending, inside its range; empty when there are

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/block_transpose.h"
 #include "compiler/codegen/loop_nest.h"
+#include "compiler/codegen/scalar_builder.h"
 #include "compiler/schedule/access.h"
 
 namespace preheat::codegen {
@@ -29,8 +30,6 @@ namespace {
 
 constexpr int kInnerElements = 64;  // a pointwise row is at least this long where the shape allows
 constexpr size_t kMaxCuts = 4;
-
-DType ComputeType(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16 ? DType::kF32 : dtype; }
 
 std::vector<int64_t> ReducedDims(const Node& node) {
   if (node.Has("dims")) return node.Ints("dims");
@@ -53,12 +52,15 @@ struct Reduction {
   }
 };
 
-class RegionLowering {
+class RegionLowering : private ScalarBuilder {
  public:
   RegionLowering(const schedule::Region& region, const std::vector<Target>& targets, const StridesFn& strides_of,
                  const ir::Ranges& sizes, const Choices& choices, bool copy)
-      : region_(region), targets_(targets), strides_of_(strides_of), ranges_(sizes), choices_(choices), copy_(copy) {
-    inputs_.insert(region.inputs.begin(), region.inputs.end());
+      : ScalarBuilder({region.inputs.begin(), region.inputs.end()}, strides_of, sizes, copy),
+        region_(region),
+        targets_(targets),
+        choices_(choices) {
+    outer_count_ = region.outer;
   }
 
   absl::StatusOr<Kernel> Run() {
@@ -74,13 +76,7 @@ class RegionLowering {
   }
 
  private:
-  void Fail(absl::string_view what) {
-    if (status_.ok()) status_ = absl::InternalError(absl::StrCat("lowering a region: ", what));
-  }
-
   // --- What is in the region ---
-
-  bool Stored(Value value, bool top) const { return inputs_.count(value) && !(top && !copy_); }
 
   int CollectReductions(Value value, bool top) {
     if (Stored(value, top)) return 0;
@@ -156,7 +152,8 @@ class RegionLowering {
       kernel_.extent = kernel_.extent * stage.loops[i].size;
     }
     stage.loops.erase(stage.loops.begin(), stage.loops.begin() + inner);
-    for (Stmt& stmt : kernel_.stmts) stmt.depth = stmt.depth < 2 + static_cast<int>(inner) ? 0 : stmt.depth - static_cast<int>(inner);
+    for (Stmt& stmt : kernel_.stmts)
+      stmt.depth = stmt.depth < 2 + static_cast<int>(inner) ? 0 : stmt.depth - static_cast<int>(inner);
     HoistItemStatements(stage);
     kernel_.order.push_back(Item{-1, std::nullopt, std::move(stage)});
   }
@@ -215,59 +212,6 @@ class RegionLowering {
 
   static bool IsFunction(Op op) { return (op >= Op::kExp && op <= Op::kErfc) || op == Op::kPow || op == Op::kAtan2; }
 
-  // The place in a row where a kept value's element belongs, if this index is the row's own element.
-  std::optional<Expr> PlaceInRow(Value value, const Index& index) const {
-    if (!current_ || !kept_.count(value)) return std::nullopt;
-    Expr row = Expr::FloorDiv(value.type().NumElements(), region_.outer);
-    Expr own = OuterPosition() * row + inner_;
-    if (ranges_.Simplify(Flatten(index, value.shape())) != ranges_.Simplify(own)) return std::nullopt;
-    return ranges_.Simplify(inner_);
-  }
-
-  int LoadKept(Value value, const Expr& place) {
-    Stmt stmt;
-    stmt.kind = Stmt::Kind::kScratch;
-    stmt.buffer = scratch_.at(value);
-    stmt.dtype = kernel_.scratch[stmt.buffer].dtype;
-    stmt.index = place;
-    return Push(stmt);
-  }
-
-  void Keep(Value value, const Index& index, int id) {
-    auto place = PlaceInRow(value, index);
-    if (place && kernel_.stmts[id].depth >= 2) pending_.push_back({value, *place, id});
-  }
-
-  // A kept value as one body computed it: its place in the row and its statement.
-  struct Pending {
-    Value value;
-    Expr place;
-    int id;
-  };
-
-  // Gives scratch memory to what the stage just built computed and later ones want.
-  void CommitKept(Stage& stage, const std::vector<std::vector<Pending>>& pending) {
-    for (size_t p = 0; p < stage.pieces.size(); ++p) {
-      for (const Pending& keep : pending[p]) {
-        auto [it, fresh] = scratch_.try_emplace(keep.value, static_cast<int>(kernel_.scratch.size()));
-        if (fresh) AddScratch(keep.value);
-        Store store;
-        store.buffer = it->second, store.index = keep.place, store.value = keep.id;
-        stage.pieces[p].scratch_stores.push_back(store);
-      }
-    }
-  }
-
-  void AddScratch(Value value) {
-    ScratchArray array;
-    array.dtype = ComputeType(value.dtype());
-    array.elements = Expr::FloorDiv(value.type().NumElements(), region_.outer);
-    array.offset = kernel_.scratch_bytes;
-    Expr bytes = array.elements * Expr(ir::DTypeSize(array.dtype));
-    kernel_.scratch_bytes = kernel_.scratch_bytes + Expr::CeilDiv(bytes, 64) * Expr(64);
-    kernel_.scratch.push_back(array);
-  }
-
   // The outer loops: the finest spelling of the rows among all that take part. In a tiled kernel the last kept
   // dimension is the tile.
   void ChooseOuter() {
@@ -299,6 +243,7 @@ class RegionLowering {
       outer_sizes_.push_back(kernel_.tile_loop->size);
       kernel_.extent = kernel_.extent * Expr::CeilDiv(kernel_.tile_loop->size, kernel_.tile);
     }
+    outer_position_ = OuterPosition();
     kernel_.work = tiled ? Expr(kernel_.tile) : Expr(1);
   }
 
@@ -439,20 +384,6 @@ class RegionLowering {
     return loops;
   }
 
-  void Declare(const std::vector<Loop>& loops, int depth) {
-    for (size_t i = 0; i < loops.size(); ++i) {
-      ranges_.Set(loops[i].var, 0, loops[i].size - 1);
-      depth_[loops[i].var] = depth == 0 ? 0 : depth + static_cast<int>(i);
-    }
-  }
-
-  using Key = std::tuple<Value, Index, int>;  // value, index, predicate
-
-  struct Snapshot {
-    size_t stmts, order;
-    std::map<Key, int> memo;
-  };
-
   using Body = std::function<void(const Index& vars, const std::vector<Expr>& sizes, Piece& piece)>;
 
   // Evaluates the body over loops, splits loops whose indices divide them, joins those that all indices run through in
@@ -533,264 +464,6 @@ class RegionLowering {
     return stage;
   }
 
-  // --- Statements ---
-
-  int DepthOf(const Expr& e) const {
-    int depth = 0;
-    for (const std::string& s : e.Symbols()) {
-      auto it = depth_.find(s);
-      if (it != depth_.end()) depth = std::max(depth, it->second);
-    }
-    return depth;
-  }
-
-  int Push(Stmt stmt) {
-    for (int arg : stmt.args) stmt.depth = std::max(stmt.depth, kernel_.stmts[arg].depth);
-    if (stmt.predicate >= 0) stmt.depth = std::max(stmt.depth, kernel_.stmts[stmt.predicate].depth);
-    stmt.depth = std::max(stmt.depth, DepthOf(stmt.index));
-    for (const Expr& e : stmt.conditions) stmt.depth = std::max(stmt.depth, DepthOf(e));
-    int id = static_cast<int>(kernel_.stmts.size());
-    if (stmt.depth >= 2 && current_) {
-      current_->body.push_back(id);
-    } else {
-      kernel_.order.push_back(Item{id, std::nullopt, std::nullopt});
-    }
-    kernel_.stmts.push_back(std::move(stmt));
-    return id;
-  }
-
-  int Buffer(Value value, DType dtype, bool written) {
-    auto [it, fresh] = buffers_.try_emplace({value, written}, static_cast<int>(kernel_.buffers.size()));
-    if (fresh) kernel_.buffers.push_back({value, dtype, written});
-    return it->second;
-  }
-
-  void StoreAt(const Target& target, const Index& index, std::vector<Store>& stores) {
-    int value = Evaluate(target.value, index, -1, true);
-    Expr offset;
-    for (size_t i = 0; i < index.size(); ++i) offset = offset + index[i] * target.strides[i];
-    Store store;
-    store.buffer = Buffer(target.value, target.value.dtype(), true);
-    store.index = ranges_.Simplify(offset);
-    store.value = value;
-    store.depth = DepthOf(store.index);
-    stores.push_back(store);
-  }
-
-  int Evaluate(Value value, const Index& index, int predicate, bool top) {
-    if (!status_.ok()) return 0;
-    Key key{value, index, predicate};
-    auto it = memo_.find(key);
-    if (it != memo_.end()) return it->second;
-    it = stage_memo_.find(key);
-    if (it != stage_memo_.end()) return it->second;
-    int id;
-    auto place = predicate < 0 && scratch_.count(value) ? PlaceInRow(value, index) : std::nullopt;
-    if (place) {
-      id = LoadKept(value, *place);
-    } else {
-      id = EvaluateNew(value, index, predicate, top);
-      if (status_.ok() && predicate < 0) Keep(value, index, id);
-    }
-    if (!status_.ok()) return 0;
-    MemoFor(key, id)[key] = id;
-    return id;
-  }
-
-  // What was found inside a stage holds for its piece only, even when it is a constant: pieces decide conditions.
-  std::map<Key, int>& MemoFor(const Key& key, int id) {
-    int depth = kernel_.stmts[id].depth;
-    for (const Expr& e : std::get<1>(key)) depth = std::max(depth, DepthOf(e));
-    if (std::get<2>(key) >= 0) depth = std::max(depth, kernel_.stmts[std::get<2>(key)].depth);
-    return depth >= 2 ? stage_memo_ : memo_;
-  }
-
-  int EvaluateNew(Value value, const Index& index, int predicate, bool top) {
-    const Node& node = *value.node;
-    if (Stored(value, top)) return Load(value, index, predicate);
-    Op op = node.op();
-    if (op == Op::kFill) return Constant(node.ScalarAttr("value"), value.dtype());
-    if (op == Op::kIota) return IndexValue(index[node.Int("dim")], value.dtype());
-    if (op == Op::kSize) return IndexValue(node.ExprAttr("value"), value.dtype());
-    if (op == Op::kPad) return Pad(node, index, predicate);
-    if (op == Op::kConcat) return Concat(node, index, predicate);
-    if (op == Op::kTake || op == Op::kGather) return Indexed(node, index, predicate);
-    if (ir::IsView(op)) {
-      return Evaluate(node.operand(0), schedule::ThroughView(node, index, ranges_), predicate, false);
-    }
-    if (ir::IsReduction(op)) {
-      auto it = results_.find(value);
-      if (it != results_.end()) return it->second;
-      Fail("a reduction is needed before its stage");
-      return 0;
-    }
-    if (ir::IsPointwise(op)) return Pointwise(node, index, predicate);
-    Fail(absl::StrCat("operator ", std::string(ir::Info(op).name), " has no scalar form"));
-    return 0;
-  }
-
-  int Load(Value value, const Index& index, int predicate) {
-    std::vector<Expr> strides = strides_of_(value);
-    Stmt stmt;
-    stmt.kind = Stmt::Kind::kLoad;
-    stmt.dtype = ComputeType(value.dtype());
-    stmt.buffer = Buffer(value, value.dtype(), false);
-    for (size_t i = 0; i < index.size(); ++i) stmt.index = stmt.index + index[i] * strides[i];
-    stmt.index = ranges_.Simplify(stmt.index);
-    stmt.predicate = predicate;
-    return Push(stmt);
-  }
-
-  int Constant(ir::Scalar value, DType dtype) {
-    Stmt stmt;
-    stmt.kind = Stmt::Kind::kConstant;
-    stmt.dtype = ComputeType(dtype);
-    stmt.value = value;
-    return Push(stmt);
-  }
-
-  int IndexValue(const Expr& e, DType dtype) {
-    Stmt stmt;
-    stmt.kind = Stmt::Kind::kIndex;
-    stmt.dtype = DType::kI64;
-    stmt.index = ranges_.Simplify(e);
-    int id = Push(stmt);
-    return dtype == DType::kI64 ? id : Cast(id, dtype);
-  }
-
-  int Cast(int arg, DType dtype) {
-    Stmt stmt;
-    stmt.kind = Stmt::Kind::kCast;
-    stmt.dtype = dtype;  // the declared type: the emitter rounds through bf16 and f16
-    stmt.args = {arg};
-    return Push(stmt);
-  }
-
-  int Pointwise(const Node& node, const Index& index, int predicate) {
-    std::vector<int> args;
-    for (Value operand : node.operands()) args.push_back(Evaluate(operand, index, predicate, false));
-    if (!status_.ok()) return 0;
-    if (node.op() == Op::kCast) return Cast(args[0], node.results()[0].dtype);
-    Stmt stmt;
-    stmt.kind = Stmt::Kind::kOp;
-    stmt.dtype = ComputeType(node.results()[0].dtype);
-    stmt.op = node.op();
-    stmt.args = std::move(args);
-    return Push(stmt);
-  }
-
-  // The statement "all of these are >= 0", or -1 when that is proved; -2 when it is refuted.
-  int Condition(const std::vector<Expr>& conditions, int predicate) {
-    Stmt stmt;
-    stmt.kind = Stmt::Kind::kCondition;
-    stmt.dtype = DType::kBool;
-    stmt.predicate = predicate;
-    for (const Expr& e : conditions) {
-      Expr simple = ranges_.Simplify(e);
-      if (ranges_.NonNegative(simple)) continue;
-      if (ranges_.NonNegative(Expr(-1) - simple)) return -2;
-      stmt.conditions.push_back(simple);
-    }
-    if (stmt.conditions.empty()) return -1;
-    return Push(stmt);
-  }
-
-  int Select(int condition, int then, int otherwise, DType dtype) {
-    Stmt stmt;
-    stmt.kind = Stmt::Kind::kOp;
-    stmt.op = Op::kWhere;
-    stmt.dtype = ComputeType(dtype);
-    stmt.args = {condition, then, otherwise};
-    return Push(stmt);
-  }
-
-  int Pad(const Node& node, const Index& index, int predicate) {
-    Index at = schedule::ThroughView(node, index, ranges_);
-    DType dtype = node.results()[0].dtype;
-    int condition = Condition(schedule::PadCondition(node, at, ranges_), predicate);
-    if (condition == -2) return Constant(node.ScalarAttr("value"), dtype);
-    if (condition == -1) return Evaluate(node.operand(0), at, predicate, false);
-    int inside = Evaluate(node.operand(0), at, condition, false);
-    return Select(condition, inside, Constant(node.ScalarAttr("value"), dtype), dtype);
-  }
-
-  int Concat(const Node& node, const Index& index, int predicate) {
-    int64_t dim = node.Int("dim");
-    Expr start(0);
-    std::vector<std::pair<int, int>> parts;  // condition, value
-    for (Value part : node.operands()) {
-      Index at = index;
-      at[dim] = ranges_.Simplify(index[dim] - start);
-      int condition = Condition({at[dim], part.shape()[dim] - 1 - at[dim]}, predicate);
-      start = start + part.shape()[dim];
-      if (condition == -2) continue;
-      if (condition == -1) return Evaluate(part, at, predicate, false);
-      parts.push_back({condition, Evaluate(part, at, condition, false)});
-    }
-    if (parts.empty()) return Constant(ir::Scalar(int64_t{0}), node.results()[0].dtype);
-    int value = parts.back().second;
-    for (size_t i = parts.size() - 1; i-- > 0;) {
-      value = Select(parts[i].first, parts[i].second, value, node.results()[0].dtype);
-    }
-    return value;
-  }
-
-  int Indexed(const Node& node, const Index& index, int predicate) {
-    int64_t dim = node.Int("dim");
-    int rank = node.operand(1).type().rank();
-    Index at, where;
-    if (node.op() == Op::kGather) {
-      at = index, where = index;
-    } else {
-      where.assign(index.begin() + dim, index.begin() + dim + rank);
-      at.assign(index.begin(), index.begin() + dim);
-      at.push_back(Expr(0));
-      at.insert(at.end(), index.begin() + dim + rank, index.end());
-    }
-    int position = Evaluate(node.operand(1), where, predicate, false);
-    if (!status_.ok()) return 0;
-    at[dim] = Wrapped(position, node.operand(0).shape()[dim], node, predicate);
-    return Evaluate(node.operand(0), at, predicate, false);
-  }
-
-  // A checked index as a symbol of its own.
-  Expr Wrapped(int position, const Expr& bound, const Node& node, int predicate) {
-    Key key{Value{nullptr, position}, {bound}, predicate};
-    auto known = memo_.find(key);
-    if (known == memo_.end()) {
-      known = stage_memo_.find(key);
-      if (known == stage_memo_.end()) known = memo_.end();
-    }
-    int id;
-    if (known != memo_.end()) {
-      id = known->second;
-    } else {
-      Stmt stmt;
-      stmt.kind = Stmt::Kind::kWrap;
-      stmt.dtype = DType::kI64;
-      stmt.args = {kernel_.stmts[position].dtype == DType::kI64 ? position : Cast(position, DType::kI64)};
-      stmt.bound = bound;
-      stmt.predicate = predicate;
-      kernel_.checks_indices = true;
-      stmt.error_site = static_cast<int>(node.op() == Op::kTake ? ErrorSite::kTake : ErrorSite::kGather);
-      id = Push(stmt);
-      MemoFor(key, id)[key] = id;
-    }
-    std::string name = absl::StrCat("x", id);
-    ranges_.Set(name, 0, bound - 1);
-    depth_[name] = kernel_.stmts[id].depth;
-    return Expr::Symbol(name);
-  }
-
-  Snapshot Save() const { return {kernel_.stmts.size(), kernel_.order.size(), memo_}; }
-
-  void Restore(const Snapshot& before) {
-    kernel_.stmts.resize(before.stmts);
-    kernel_.order.resize(before.order);
-    memo_ = before.memo;
-    stage_memo_.clear();
-  }
-
   std::set<std::string> LoopVariables() const {
     std::set<std::string> names;
     for (const Loop& loop : kernel_.outer) names.insert(loop.var);
@@ -833,26 +506,11 @@ class RegionLowering {
 
   const schedule::Region& region_;
   const std::vector<Target>& targets_;
-  const StridesFn& strides_of_;
-  ir::Ranges ranges_;
-  Choices choices_;
-  bool copy_;
-  absl::Status status_;
-  std::set<Value> inputs_;
+  const Choices choices_;
   std::map<Value, int> levels_;
   std::vector<Reduction> reductions_;
-  std::map<Value, int> results_;  // a reduction's statement
-  std::map<std::string, int> depth_;
   Index outer_index_;
   std::vector<Expr> outer_sizes_;
-  std::map<std::pair<Value, bool>, int> buffers_;
-  std::map<Key, int> memo_, stage_memo_;  // of depth <= 1, and within the current piece
-  std::set<Value> kept_;         // worth keeping in scratch memory
-  std::map<Value, int> scratch_;  // kept so far
-  std::vector<Pending> pending_;  // computed by the body that runs
-  Expr inner_;                    // position in the row, of the body that runs
-  Piece* current_ = nullptr;
-  Kernel kernel_;
 };
 
 }  // namespace
