@@ -35,14 +35,15 @@ def bert() -> Example:
         max_position_embeddings=512,
     )
     args = (torch.randint(0, 8192, (2, 64)), torch.ones(2, 64, dtype=torch.long))
-    dims = {0: Dim.AUTO, 1: Dim.AUTO}
+    dims = {0: Dim("batch", min=1, max=64), 1: Dim("seq", min=1, max=512)}
     return Example(BertModel(config), args, (dims, dims), {"input_ids.0": "batch", "input_ids.1": "seq"})
 
 
 def resnet18() -> Example:
     import timm
 
-    return Example(timm.create_model("resnet18"), (torch.randn(2, 3, 224, 224),), ({0: Dim.AUTO},), {"x.0": "batch"})
+    dims = {0: Dim("batch", min=1, max=256)}
+    return Example(timm.create_model("resnet18"), (torch.randn(2, 3, 224, 224),), (dims,), {"x.0": "batch"})
 
 
 def mlp() -> Example:
