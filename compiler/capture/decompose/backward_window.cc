@@ -1,5 +1,6 @@
 // Gradients of convolution, pooling and attention.
 
+#include <limits>
 #include <utility>
 
 #include "compiler/capture/decompose/attention.h"
@@ -123,16 +124,23 @@ LowerFn AdaptiveAvgPoolGrad(int spatial) {
   };
 }
 
-// P = softmax(S), O = P V. dV = P' dO; dP = dO V'; dS = P (dP - sum(dP P)); dQ = dS K scale; dK = dS' Q scale.
+// P = exp(S - logsumexp), O = P V. dV = P' dO; dP = dO V'; dS = P (dP - sum(dO O)); dQ = dS K scale; dK = dS' Q scale.
+// From the row sums and the output that the forward operator kept, as eager does: no second softmax, and the same
+// answer for whatever values are handed in.
 void AttentionGrad(OpContext& c) {
   Attention a = ReadAttention(c);
   Builder& b = c.b;
-  if (!a.weights) return;
-  Value g = b.Cast(c.Tensor("grad_out"), a.q.dtype());
-  int64_t last = RankOf(a.weights) - 1;
-  if (c.Wanted(2)) c.Set(2, MatMulBroadcast(b, b.Transpose(a.weights, -2, -1), g));
+  if (!a.scores) return;
+  int64_t last = RankOf(a.scores) - 1;
+  Value g = b.Cast(c.Tensor("grad_out"), a.q.dtype()), out = b.Cast(c.Tensor("out"), a.q.dtype());
+  Value sums = b.Unsqueeze(b.Cast(c.Tensor("logsumexp"), a.q.dtype()), last);
+  Value unseen = Like(b, a.scores, -std::numeric_limits<double>::infinity());
+  Value weights =
+      b.Where(b.Emit(Op::kEq, {a.scores, unseen}), Like(b, a.scores, 0), b.Unary(Op::kExp, b.Sub(a.scores, sums)));
+  if (!weights) return;
+  if (c.Wanted(2)) c.Set(2, MatMulBroadcast(b, b.Transpose(weights, -2, -1), g));
   Value dp = MatMulBroadcast(b, g, b.Transpose(a.v, -2, -1));
-  Value ds = b.Mul(a.weights, b.Sub(dp, b.Reduce(Op::kReduceSum, b.Mul(dp, a.weights), {last}, true)));
+  Value ds = b.Mul(weights, b.Sub(dp, b.Reduce(Op::kReduceSum, b.Mul(g, out), {last}, true)));
   Value scaled = b.Mul(ds, a.scale);
   if (c.Wanted(0)) c.Set(0, MatMulBroadcast(b, scaled, a.k));
   if (c.Wanted(1)) c.Set(1, MatMulBroadcast(b, b.Transpose(scaled, -2, -1), a.q));
