@@ -14,7 +14,7 @@ template <typename T>
 T Activate(int32_t op, T x) {
   if (op == PREHEAT_LIB_RELU) {
     if constexpr (std::is_floating_point_v<T>) {
-      return x > 0 || std::isnan(x) ? x : T(0);
+      return x < 0 ? T(0) : x;  // NaN stays
     } else {
       using Signed = std::make_signed_t<T>;  // unsigned dtypes never have the top bit: they are widened
       return static_cast<Signed>(x) > 0 ? x : T(0);

@@ -69,13 +69,23 @@ class EpiloguePass : public PreparedCall {
  private:
   void RunRow(const preheat_lib_addresses& addresses, int64_t row) const {
     float* result = static_cast<float*>(addresses.result) + result_.begin[row];
+    const int64_t step = result_.step;
     for (size_t e = 0; e < ops_.size(); ++e) {
+      const float* operand = static_cast<const float*>(addresses.epilogue[e]);
       if (!TakesOperand(ops_[e])) {
-        for (int64_t i = 0; i < width_; ++i) result[i * result_.step] = Activate(ops_[e], result[i * result_.step]);
+        if (step == 1) {
+          for (int64_t i = 0; i < width_; ++i) result[i] = Activate(ops_[e], result[i]);
+        } else {
+          for (int64_t i = 0; i < width_; ++i) result[i * step] = Activate(ops_[e], result[i * step]);
+        }
         continue;
       }
-      const float* operand = static_cast<const float*>(addresses.epilogue[e]) + operands_[e].begin[row];
-      for (int64_t i = 0; i < width_; ++i) result[i * result_.step] += operand[i * operands_[e].step];
+      operand += operands_[e].begin[row];
+      if (step == 1 && operands_[e].step == 1) {
+        for (int64_t i = 0; i < width_; ++i) result[i] += operand[i];
+      } else {
+        for (int64_t i = 0; i < width_; ++i) result[i * step] += operand[i * operands_[e].step];
+      }
     }
   }
 

@@ -649,8 +649,8 @@ TEST(BesideTorch, MultipliesInEitherOrderOfLoading) {
   const std::string file = folder.path + "/matmul.plan";
   std::ofstream(file, std::ios::binary) << p.Finish();
   for (const char* order : {"torch-first", "runtime-first"}) {
-    auto python = Subprocess::Start({PREHEAT_TEST_PYTHON, PREHEAT_SOURCE_DIR "/kernels/runtime/torch_order.py",
-                                     PREHEAT_TEST_RUNTIME, file, order});
+    auto python = Subprocess::Start(
+        {PREHEAT_TEST_PYTHON, PREHEAT_SOURCE_DIR "/kernels/runtime/torch_order.py", PREHEAT_TEST_RUNTIME, file, order});
     ASSERT_TRUE(python.ok()) << python.status();
     EXPECT_TRUE((*python)->Wait().Clean()) << order;
   }

@@ -27,6 +27,13 @@ bool ChannelsLast(const preheat_lib_tensor& t) {
   return t.sizes[0] == 1 || t.strides[0] == next;
 }
 
+// An activation's memory.
+Desc Activation(const preheat_lib_tensor& t) {
+  constexpr Tag kTags[] = {Tag::nwc, Tag::nhwc, Tag::ndhwc};
+  if (ChannelsLast(t)) return Desc(SizesOf(t), TypeOf(t.dtype), kTags[t.rank - 3]);
+  return Strided(SizesOf(t), StridesOf(t), TypeOf(t.dtype));
+}
+
 // oneDNN's weights have the groups as a dimension of their own.
 void SplitGroups(const preheat_lib_tensor& w, int64_t groups, Dims& sizes, Dims& strides) {
   sizes = SizesOf(w);
@@ -50,9 +57,9 @@ Geometry MakeGeometry(const preheat_lib_call& call, const preheat_lib_tensor& x,
   Geometry g;
   Dims w_sizes, w_strides;
   SplitGroups(w, call.groups, w_sizes, w_strides);
-  g.x = Strided(SizesOf(x), StridesOf(x), type);
+  g.x = Activation(x);
   g.w = Strided(w_sizes, w_strides, type);
-  g.y = Strided(SizesOf(y), StridesOf(y), type);
+  g.y = Activation(y);
   g.x_any = Desc(SizesOf(x), type, Tag::any);
   g.w_any = Desc(w_sizes, type, Tag::any);
   g.y_any = Desc(SizesOf(y), type, Tag::any);
@@ -115,10 +122,9 @@ std::unique_ptr<Prepared> PrepareConv(const preheat_lib_call& call) {
     if (call.epilogue[i].op == PREHEAT_LIB_RESIDUAL) DeclineBroadcast(t);
   }
   std::vector<Argument> arguments;
-  Epilogues epilogues = MakeEpilogues(call, 1, residuals, chosen.dst_desc(), true, arguments);
+  Epilogues epilogues = MakeEpilogues(call, 1, residuals, chosen.dst_desc(), ResidualAs::kSum, arguments);
   if (epilogues.bias) epilogues.bias_desc = Dense({call.result.sizes[1]}, TypeOf(call.result.dtype));
-  const Forward::primitive_desc primitive =
-      MakeForward(g, chosen.src_desc(), chosen.weights_desc(), chosen.dst_desc(), &epilogues);
+  const Forward::primitive_desc primitive = MakeForward(g, chosen.src_desc(), g.w_any, chosen.dst_desc(), &epilogues);
   DeclineReference(primitive);
   arguments.push_back(Operand(0, DNNL_ARG_SRC, g.x, primitive.src_desc(), call.frozen[0]));
   arguments.push_back(Operand(1, DNNL_ARG_WEIGHTS, g.w, primitive.weights_desc(), call.frozen[1]));

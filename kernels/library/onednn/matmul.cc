@@ -12,6 +12,13 @@ Desc Usable(const Dims& sizes, const Dims& strides, const Desc& given, dnnl::mem
   return dense(columns, rows) || dense(rows, columns) ? given : Dense(sizes, type);
 }
 
+bool HasResidual(const preheat_lib_call& call) {
+  for (int i = 0; i < call.num_epilogue; ++i) {
+    if (call.epilogue[i].op == PREHEAT_LIB_RESIDUAL) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::unique_ptr<Prepared> PrepareMatMul(const preheat_lib_call& call) {
@@ -21,7 +28,10 @@ std::unique_ptr<Prepared> PrepareMatMul(const preheat_lib_call& call) {
   const Desc b_given = Strided(shape.b_sizes, shape.b_strides, type);
   const Desc c_given = Strided(shape.c_sizes, shape.c_strides, type);
   const Desc a = Usable(shape.a_sizes, shape.a_strides, a_given, type);
-  const Desc c = shape.c_sizes.back() == 1 || shape.c_strides.back() == 1 ? c_given : Dense(shape.c_sizes, type);
+  // Additions of oneDNN 2.6 find their operands wrongly when the result has gaps or batches that lie inside its rows.
+  const Desc c_dense = Dense(shape.c_sizes, type);
+  const bool rows_dense = shape.c_sizes.back() == 1 || shape.c_strides.back() == 1;
+  const Desc c = rows_dense && !HasResidual(call) ? c_given : c_dense;
   const bool packs = call.frozen[1] != 0;
   const Desc b = packs ? Desc(shape.b_sizes, type, dnnl::memory::format_tag::any)
                        : Usable(shape.b_sizes, shape.b_strides, b_given, type);
@@ -32,7 +42,7 @@ std::unique_ptr<Prepared> PrepareMatMul(const preheat_lib_call& call) {
   }
   std::vector<Argument> arguments;
   const int columns = static_cast<int>(shape.c_sizes.size()) - 1;
-  const Epilogues epilogues = MakeEpilogues(call, columns, residuals, c, true, arguments);
+  const Epilogues epilogues = MakeEpilogues(call, columns, residuals, c, ResidualAs::kBinary, arguments);
   const dnnl::matmul::desc desc =
       epilogues.bias ? dnnl::matmul::desc(a, b, epilogues.bias_desc, c) : dnnl::matmul::desc(a, b, c);
   const dnnl::matmul::primitive_desc primitive(desc, epilogues.attr, Engine());

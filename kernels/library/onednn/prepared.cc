@@ -72,7 +72,7 @@ class Prepared::Lease {
       context->given.push_back(owner_.places_[i].reorders ? dnnl::memory(argument.given, Engine(), nullptr)
                                                           : dnnl::memory());
       context->used.push_back(dnnl::memory(argument.used, Engine(), nullptr));
-      context->arguments.push_back({argument.dnnl_arg, context->used.back().get()});
+      if (!argument.into_result) context->arguments.push_back({argument.dnnl_arg, context->used.back().get()});
     }
     context->scratchpad = dnnl::memory(owner_.scratchpad_, Engine(), nullptr);
     context->arguments.push_back({DNNL_ARG_SCRATCHPAD, context->scratchpad.get()});
@@ -88,14 +88,14 @@ Prepared::Prepared(dnnl::primitive primitive, Desc scratchpad, std::vector<Argum
   scratch_bytes_ = Rounded(static_cast<int64_t>(scratchpad_.get_size()));
   for (const Argument& argument : arguments_) {
     Place place;
-    if (argument.given != argument.used) {
+    if (argument.given != argument.used || argument.into_result) {
       place.packed = argument.frozen;
       place.reorders = !argument.frozen;
       const bool out = argument.role == Argument::Role::kResult;
       const Desc &from = out ? argument.used : argument.given, &to = out ? argument.given : argument.used;
       place.reorder = dnnl::reorder(dnnl::reorder::primitive_desc(Engine(), from, Engine(), to));
       if (place.packed) pack_keys_[argument.number] = KeyOf(argument.given) + ">" + KeyOf(argument.used);
-      if (place.reorders) {
+      if (place.reorders && !argument.into_result) {
         place.offset = scratch_bytes_;
         scratch_bytes_ += Rounded(static_cast<int64_t>(argument.used.get_size()));
       }
@@ -127,37 +127,45 @@ void Prepared::Pack(int operand, const void* from, void* to) const {
   stream.wait();
 }
 
+void Prepared::Reorder(size_t argument, Context& context, const dnnl::memory& from, const dnnl::memory& to) const {
+  const dnnl_exec_arg_t list[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}};
+  Check(dnnl_primitive_execute(places_[argument].reorder.get(), context.stream.get(), 2, list), "reorder");
+}
+
+// Points the argument's memory at the caller's, or at the scratch or packed memory that stands for it.
+void Prepared::Load(size_t i, Context& context, const preheat_lib_addresses& addresses) const {
+  const Argument& argument = arguments_[i];
+  const Place& place = places_[i];
+  const void* address = argument.role == Argument::Role::kResult    ? addresses.result
+                        : argument.role == Argument::Role::kOperand ? addresses.operands[argument.number]
+                                                                    : addresses.epilogue[argument.number];
+  if (place.packed) address = addresses.packed[argument.number];
+  if (place.reorders) {
+    context.given[i].set_data_handle(const_cast<void*>(address));
+    address = static_cast<char*>(addresses.scratch) + place.offset;
+  }
+  if (argument.into_result) return;
+  context.used[i].set_data_handle(const_cast<void*>(address));
+  if (place.reorders && argument.role != Argument::Role::kResult)
+    Reorder(i, context, context.given[i], context.used[i]);
+}
+
 void Prepared::Run(const preheat_lib_addresses& addresses) const {
   Lease lease(*this);
   Context& context = *lease;
-  char* scratch = static_cast<char*>(addresses.scratch);
-  const auto reorder = [&](size_t i, dnnl::memory& from, dnnl::memory& to) {
-    const dnnl_exec_arg_t list[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}};
-    Check(dnnl_primitive_execute(places_[i].reorder.get(), context.stream.get(), 2, list), "reorder");
-  };
+  size_t result = 0;
   for (size_t i = 0; i < arguments_.size(); ++i) {
-    const Argument& argument = arguments_[i];
-    const Place& place = places_[i];
-    const void* address = argument.role == Argument::Role::kResult    ? addresses.result
-                          : argument.role == Argument::Role::kOperand ? addresses.operands[argument.number]
-                                                                      : addresses.epilogue[argument.number];
-    if (place.packed) address = addresses.packed[argument.number];
-    if (place.reorders) {
-      context.given[i].set_data_handle(const_cast<void*>(address));
-      address = scratch + place.offset;
-    }
-    context.used[i].set_data_handle(const_cast<void*>(address));
-    if (place.reorders && argument.role != Argument::Role::kResult) reorder(i, context.given[i], context.used[i]);
+    Load(i, context, addresses);
+    if (arguments_[i].role == Argument::Role::kResult) result = i;
   }
-  context.scratchpad.set_data_handle(scratch);
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    if (arguments_[i].into_result) Reorder(i, context, context.given[i], context.used[result]);
+  }
+  context.scratchpad.set_data_handle(addresses.scratch);
   Check(dnnl_primitive_execute(primitive_.get(), context.stream.get(), static_cast<int>(context.arguments.size()),
                                context.arguments.data()),
         "execute");
-  for (size_t i = 0; i < arguments_.size(); ++i) {
-    if (places_[i].reorders && arguments_[i].role == Argument::Role::kResult) {
-      reorder(i, context.used[i], context.given[i]);
-    }
-  }
+  if (places_[result].reorders) Reorder(result, context, context.used[result], context.given[result]);
   context.stream.wait();
 }
 

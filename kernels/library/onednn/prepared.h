@@ -22,7 +22,8 @@ struct Argument {
   int dnnl_arg;  // DNNL_ARG_...
   Desc given;
   Desc used;
-  bool frozen = false;  // differs and stays: packed once
+  bool frozen = false;       // differs and stays: packed once
+  bool into_result = false;  // a residual that the primitive adds to what lies in its result: copied there first
 };
 
 // A primitive with the reorders around it. Runs may be concurrent: each takes memory objects and a stream of its own
@@ -48,6 +49,8 @@ class Prepared {
   struct Context;
   class Lease;
   const Argument* FindPacked(int operand) const;
+  void Reorder(size_t argument, Context& context, const dnnl::memory& from, const dnnl::memory& to) const;
+  void Load(size_t argument, Context& context, const preheat_lib_addresses& addresses) const;
 
   dnnl::primitive primitive_;
   Desc scratchpad_;

@@ -43,16 +43,19 @@ dnnl::memory::data_type TypeOf(int32_t dtype) {
   throw Declined{"dtype"};
 }
 
+// Strides of dimensions of one element mean nothing to the caller and much to oneDNN, which recognizes layouts by their
+// strides. So they become those of the layout that the others have: row-major, if that fits, else outermost.
 Desc Strided(const Dims& sizes, Dims strides, dnnl::memory::data_type type) {
-  int64_t reach = 1;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] > 1) reach = std::max(reach, sizes[i] * strides[i]);
+  int64_t dense = 1, reach = 1;
+  bool row_major = true;
+  for (size_t i = sizes.size(); i-- > 0; dense *= sizes[i]) {
+    if (sizes[i] == 1) continue;
+    row_major = row_major && strides[i] == dense;
+    reach = std::max(reach, sizes[i] * strides[i]);
   }
-  // A dimension of one element: as if it stood where it is in a row-major tensor, if that is free, else outermost.
-  for (size_t i = sizes.size(); i-- > 0;) {
-    if (sizes[i] != 1) continue;
-    strides[i] = i + 1 < sizes.size() ? std::max<int64_t>(1, strides[i + 1] * sizes[i + 1]) : (reach > 1 ? reach : 1);
-    if (i + 1 == sizes.size()) strides[i] = 1;
+  if (row_major) return Dense(sizes, type);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 1) strides[i] = reach;
   }
   return Desc(sizes, type, strides);
 }

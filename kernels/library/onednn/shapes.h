@@ -20,7 +20,7 @@ struct Declined {
 // The calls' numbers as oneDNN takes them. f32 and bf16; anything else is declined.
 dnnl::memory::data_type TypeOf(int32_t dtype);
 
-// A tensor's memory as it is. Strides of dimensions of one element are made plausible: oneDNN looks at them.
+// A tensor's memory as it is.
 Desc Strided(const Dims& sizes, Dims strides, dnnl::memory::data_type type);
 
 // Row-major without gaps.
