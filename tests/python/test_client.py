@@ -185,6 +185,13 @@ def test_a_server_that_fails_a_graph_costs_only_speed(server: FaultyServer, monk
     assert preheat.report().graphs[0].result == "eager"
 
 
+def test_what_aotautograd_refuses_runs_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch._dynamo.reset()
+    fast = torch.compile(lambda x: x.clone().polygamma_(1), backend="preheat")
+    with torch.no_grad(), pytest.warns(backend.PreheatWarning, match="AOTAutograd"):
+        assert torch.equal(fast(torch.ones(3)), torch.ones(3).polygamma_(1))
+
+
 def test_record_writes_bundles(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setenv("PREHEAT_SERVER", "localhost:1")
     monkeypatch.setenv("PREHEAT_RECORD", str(tmp_path / "recorded"))

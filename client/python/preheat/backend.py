@@ -49,7 +49,13 @@ def backend(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) ->
     if config.disabled:
         return gm.forward
     boundary = _Boundary(gm, example_inputs)
-    return _through_aot(gm, example_inputs, lambda graph, kind: compile_graph(graph, kind, config, boundary))
+    start = time.monotonic()
+    try:
+        return _through_aot(gm, example_inputs, lambda graph, kind: compile_graph(graph, kind, config, boundary))
+    except PreheatError:
+        raise  # PREHEAT_REQUIRED
+    except Exception as error:  # AOTAutograd cannot trace what eager runs: some in-place operators, for one
+        return _fall_back(gm, "inference", f"AOTAutograd: {error}".partition("\n")[0][:200], gm.forward, start)
 
 
 def capturing(submit: Callable[[str, program.BuiltProgram], None], refuse: Callable[[str], None]) -> Callable[..., Any]:

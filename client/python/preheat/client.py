@@ -158,10 +158,12 @@ class Client:
         deadline = time.monotonic() + self.config.deadline
         metadata = [("x-preheat-request-id", secrets.token_hex(8)), *self._token()]
         with grpc.insecure_channel(self.config.server, _CHANNEL_OPTIONS) as channel:
+            ready = grpc.channel_ready_future(channel)
             try:
-                grpc.channel_ready_future(channel).result(timeout=min(_CONNECT_SECONDS, self.config.deadline))
+                ready.result(timeout=min(_CONNECT_SECONDS, self.config.deadline))
                 yield channel, max(deadline - time.monotonic(), 0.1), metadata
             except grpc.FutureTimeoutError:
+                ready.cancel()
                 raise self._unreachable("nothing answered") from None
             except grpc.RpcError as error:
                 raise self._from_rpc(error, method) from None
