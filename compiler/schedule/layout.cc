@@ -19,7 +19,47 @@ Value BelowReshapes(const GraphOutput& output) {
   return InMemory(value) ? output.value : value;
 }
 
+bool IsMatMul(const ir::Node& node) {
+  return node.op() == Op::kMatMul || (node.op() == Op::kFused && node.String("base") == "matmul");
+}
+
+// The only node that reads each node's results; null for several readers and for outputs.
+std::vector<const ir::Node*> OnlyReaders(const ir::Graph& graph) {
+  std::vector<const ir::Node*> readers(graph.nodes().size(), nullptr);
+  std::vector<int> count(graph.nodes().size(), 0);
+  for (const ir::Node& node : graph.nodes()) {
+    for (Value operand : node.operands()) {
+      readers[operand.node->id()] = &node;
+      ++count[operand.node->id()];
+    }
+  }
+  for (const GraphOutput& output : graph.outputs()) count[output.value.node->id()] = 2;
+  for (size_t i = 0; i < count.size(); ++i) {
+    if (count[i] != 1) readers[i] = nullptr;
+  }
+  return readers;
+}
+
 }  // namespace
+
+// A product that is only read permuted and then reshaped (attention's heads put side by side) is written permuted, so
+// that the reshape is a view. Its last dimension stays contiguous: matrix libraries want rows.
+void Layouts::PermuteProducts(const ir::Graph& graph) {
+  std::vector<const ir::Node*> readers = OnlyReaders(graph);
+  for (const ir::Node& node : graph.nodes()) {
+    if (!IsMatMul(node)) continue;
+    const ir::Node* permute = readers[node.id()];
+    if (!permute || permute->op() != Op::kPermute) continue;
+    const std::vector<int64_t>& dims = permute->Ints("dims");
+    const ir::Node* reshape = readers[permute->id()];
+    if (!reshape || reshape->op() != Op::kReshape || dims.empty() ||
+        dims.back() + 1 != static_cast<int64_t>(dims.size()))
+      continue;
+    std::vector<ir::Expr> dense = ir::RowMajorStrides(permute->results()[0].shape), strides(dims.size());
+    for (size_t i = 0; i < dims.size(); ++i) strides[dims[i]] = dense[i];
+    strides_.try_emplace(node.result(), strides);
+  }
+}
 
 Layouts::Layouts(const ir::Graph& graph) {
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
@@ -32,6 +72,7 @@ Layouts::Layouts(const ir::Graph& graph) {
     direct_.push_back(direct ? value : Value{});
     if (direct && value == output.value) strides_[value] = output.strides;
   }
+  PermuteProducts(graph);
 }
 
 std::vector<ir::Expr> Layouts::StridesOf(Value value) const {

@@ -9,7 +9,7 @@
 namespace preheat::schedule {
 
 // Where the values of a graph lie: inputs as their callers pass them, values that are outputs as the boundary
-// demands, everything else dense and row-major.
+// demands, products that are only read permuted as their reader wants them, everything else dense and row-major.
 class Layouts {
  public:
   explicit Layouts(const ir::Graph& graph);
@@ -23,6 +23,8 @@ class Layouts {
   const std::vector<ir::Value>& direct_outputs() const { return direct_; }
 
  private:
+  void PermuteProducts(const ir::Graph& graph);
+
   std::map<ir::Value, std::vector<ir::Expr>> strides_;
   std::vector<ir::Value> direct_;
 };
