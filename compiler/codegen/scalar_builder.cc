@@ -303,13 +303,18 @@ int ScalarBuilder::LoadKept(Value value, const Expr& place) {
 
 void ScalarBuilder::Keep(Value value, const Index& index, int id) {
   auto place = PlaceInRow(value, index);
-  if (place && kernel_.stmts[id].depth >= 2) pending_.push_back({value, *place, id});
+  if (place) pending_.push_back({value, *place, id});
 }
 
-// Gives scratch memory to what the stage just built computed and later ones want.
+// Only what every piece of the stage computed covers the row.
 void ScalarBuilder::CommitKept(Stage& stage, const std::vector<std::vector<Pending>>& pending) {
+  std::map<Value, size_t> pieces;
+  for (const std::vector<Pending>& piece : pending) {
+    for (const Pending& keep : piece) ++pieces[keep.value];
+  }
   for (size_t p = 0; p < stage.pieces.size(); ++p) {
     for (const Pending& keep : pending[p]) {
+      if (pieces[keep.value] != stage.pieces.size()) continue;
       auto [it, fresh] = scratch_.try_emplace(keep.value, static_cast<int>(kernel_.scratch.size()));
       if (fresh) AddScratch(keep.value);
       Store store;

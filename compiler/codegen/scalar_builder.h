@@ -63,7 +63,7 @@ class ScalarBuilder {
     ir::Expr place;
     int id;
   };
-  // Gives scratch memory to what the stage just built computed and later ones want.
+  // Gives scratch memory to what all pieces of the stage just built computed and later stages want.
   void CommitKept(Stage& stage, const std::vector<std::vector<Pending>>& pending);
 
   const StridesFn& strides_of_;
