@@ -38,8 +38,8 @@ const char* RegionName(schedule::RegionKind kind) {
 class PlanBuilder {
  public:
   PlanBuilder(const Graph& graph, const schedule::Layouts& layouts, const schedule::Partition& partition,
-              const std::vector<std::string>& op_names, const std::vector<std::string>& locations)
-      : graph_(graph), layouts_(layouts), partition_(partition), op_names_(op_names), locations_(locations),
+              const std::vector<std::string>& op_names, const std::vector<std::string>& locations, DeviceKind device)
+      : graph_(graph), layouts_(layouts), partition_(partition), op_names_(op_names), locations_(locations), device_(device),
         sizes_(graph.SymbolRanges()) {}
 
   absl::StatusOr<BuiltPlan> Run() {
@@ -157,7 +157,7 @@ class PlanBuilder {
     for (Value v : InputsOf(step)) Touch(BufferOf(v, prologue), prologue);
     for (Value v : OutputsOf(step)) Touch(BufferOf(v, prologue), prologue);
     if (!step.region) return AddCall(*step.call, prologue);
-    ASSIGN_OR_RETURN(GeneratedKernel kernel, GenerateRegion(*step.region, layouts_, sizes_));
+    ASSIGN_OR_RETURN(GeneratedKernel kernel, GenerateRegion(*step.region, layouts_, sizes_, device_));
     AddKernel(std::move(kernel), nullptr, prologue);
     return absl::OkStatus();
   }
@@ -184,7 +184,14 @@ class PlanBuilder {
     }
     for (const std::string& symbol : kernel.loops.symbols) step.scalars.push_back(Expr::Symbol(symbol));
     step.extent = kernel.loops.extent;
-    step.scratch_bytes = kernel.loops.scratch_bytes;
+    if (device_ == DeviceKind::kCuda) {
+      step.grid = {kernel.launch.grid};
+      step.block = {static_cast<uint32_t>(kernel.launch.threads_x), static_cast<uint32_t>(kernel.launch.threads_y)};
+      step.shared_bytes = kernel.launch.shared_bytes;
+      step.scratch_bytes = kernel.launch.scratch_bytes;
+    } else {
+      step.scratch_bytes = kernel.loops.scratch_bytes;
+    }
     if (auto work = kernel.loops.work.constant(); work && *work > 0) {
       step.grain = std::max<int64_t>(1, kElementsPerThread / *work);
     }
@@ -195,9 +202,12 @@ class PlanBuilder {
   uint32_t KernelIndex(const GeneratedKernel& kernel) {
     auto known = std::find_if(built_.sources.begin(), built_.sources.end(),
                               [&](const codegen::EmittedKernel& e) { return e.symbol == kernel.code.symbol; });
+    uint32_t source = static_cast<uint32_t>(known - built_.sources.begin());
     if (known == built_.sources.end()) built_.sources.push_back(kernel.code);
     std::vector<std::string> ops = SourceOps(kernel);
-    artifact::Kernel entry{kernel.code.symbol, kernel.code.symbol, 0, RegionName(kernel.kind), ops};
+    // On a CPU all kernels are linked into one object; a cubin holds one.
+    uint32_t code = device_ == DeviceKind::kCuda ? source : 0;
+    artifact::Kernel entry{kernel.code.symbol, kernel.code.symbol, code, RegionName(kernel.kind), ops};
     plan().kernels.push_back(std::move(entry));
     return static_cast<uint32_t>(plan().kernels.size() - 1);
   }
@@ -310,7 +320,7 @@ class PlanBuilder {
       uint32_t target = plan().output_buffers[i];
       std::vector<Expr> strides = out.mutates >= 0 ? graph_.inputs()[out.mutates].strides : out.strides;
       Touch(BufferOf(out.value, false), false);
-      ASSIGN_OR_RETURN(GeneratedKernel copy, GenerateCopy(out.value, strides, layouts_, sizes_));
+      ASSIGN_OR_RETURN(GeneratedKernel copy, GenerateCopy(out.value, strides, layouts_, sizes_, device_));
       AddKernel(std::move(copy), &target, false);
     }
     return absl::OkStatus();
@@ -359,6 +369,7 @@ class PlanBuilder {
   const schedule::Partition& partition_;
   const std::vector<std::string>& op_names_;
   const std::vector<std::string>& locations_;
+  const DeviceKind device_;
   ir::Ranges sizes_;
   std::map<Value, uint32_t> buffers_;
   std::map<uint32_t, std::pair<int, int>> lives_;  // of arena buffers, in steps
@@ -369,8 +380,9 @@ class PlanBuilder {
 }  // namespace
 
 absl::StatusOr<BuiltPlan> BuildPlan(const Graph& graph, const schedule::Layouts& layouts, const schedule::Partition& partition,
-                                    const std::vector<std::string>& op_names, const std::vector<std::string>& locations) {
-  return PlanBuilder(graph, layouts, partition, op_names, locations).Run();
+                                    const std::vector<std::string>& op_names, const std::vector<std::string>& locations,
+                                    DeviceKind device) {
+  return PlanBuilder(graph, layouts, partition, op_names, locations, device).Run();
 }
 
 }  // namespace preheat

@@ -86,13 +86,35 @@ std::string JoinSources(const std::vector<codegen::EmittedKernel>& kernels) {
 
 // Merged regions rest on rules that fuse.cc proves; should a region still fail to lower, the program is compiled with every root
 // apart rather than not at all.
-absl::StatusOr<BuiltPlan> ScheduleAndGenerate(const ir::Graph& graph, const DebugNames& names) {
+absl::StatusOr<BuiltPlan> ScheduleAndGenerate(const ir::Graph& graph, const DebugNames& names, DeviceKind device) {
   schedule::Layouts layouts(graph);
   ASSIGN_OR_RETURN(schedule::Partition partition, schedule::Fuse(graph, layouts));
-  absl::StatusOr<BuiltPlan> built = BuildPlan(graph, layouts, partition, names.ops, names.places);
+  absl::StatusOr<BuiltPlan> built = BuildPlan(graph, layouts, partition, names.ops, names.places, device);
   if (built.ok() || built.status().code() != absl::StatusCode::kInternal) return built;
   ASSIGN_OR_RETURN(partition, schedule::Fuse(graph, layouts, /*merge=*/false));
-  return BuildPlan(graph, layouts, partition, names.ops, names.places);
+  return BuildPlan(graph, layouts, partition, names.ops, names.places, device);
+}
+
+absl::Status CheckTarget(const std::string& target) {
+  return DeviceKindOf(target) == DeviceKind::kCuda ? ParseCudaTarget(target).status() : ParseCpuTarget(target).status();
+}
+
+// Compiles what was emitted, and gives the plan the code's digests.
+absl::Status AddCode(BuiltPlan& built, const CompileOptions& options, Artifact& artifact) {
+  std::vector<std::string> code;
+  if (DeviceKindOf(options.target) == DeviceKind::kCuda) {
+    ASSIGN_OR_RETURN(CudaTarget target, ParseCudaTarget(options.target));
+    ASSIGN_OR_RETURN(code, CompileCudaKernels(built.sources, target, options, &artifact.source));
+  } else {
+    ASSIGN_OR_RETURN(CpuTarget target, ParseCpuTarget(options.target));
+    ASSIGN_OR_RETURN(std::string object, CompileKernels(built.sources, target, options));
+    if (!object.empty()) code.push_back(std::move(object));
+  }
+  for (std::string& bytes : code) {
+    built.plan.code.push_back(Digest(bytes));
+    artifact.code[built.plan.code.back()] = std::move(bytes);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -122,7 +144,8 @@ absl::StatusOr<Canonical> Canonicalize(capture::AtenProgram source, const std::m
 absl::StatusOr<Artifact> Compile(const Canonical& canonical, const CompileOptions& options) {
   Stopwatch watch;
   Artifact artifact;
-  ASSIGN_OR_RETURN(CpuTarget target, ParseCpuTarget(options.target));
+  const DeviceKind device = DeviceKindOf(options.target);
+  RETURN_IF_ERROR(CheckTarget(options.target));
 
   Tell(options, "passes", 0);
   passes::PipelineOptions pipeline;
@@ -135,18 +158,14 @@ absl::StatusOr<Artifact> Compile(const Canonical& canonical, const CompileOption
   Tell(options, "codegen", 0);
   RETURN_IF_ERROR(Cancelled(options));
   DebugNames names(canonical.program);
-  ASSIGN_OR_RETURN(BuiltPlan built, ScheduleAndGenerate(graph, names));
+  ASSIGN_OR_RETURN(BuiltPlan built, ScheduleAndGenerate(graph, names, device));
   artifact.report = MakeReport(canonical.program, graph, built);
   RETURN_IF_ERROR(CheckExtern(artifact.report, options));
   artifact.source = JoinSources(built.sources);
   artifact.codegen_seconds = watch.Lap();
 
   Tell(options, "compile", 0, absl::StrCat(built.sources.size(), " kernels"));
-  ASSIGN_OR_RETURN(std::string code, CompileKernels(built.sources, target, options));
-  if (!code.empty()) {
-    built.plan.code = {Digest(code)};
-    artifact.code[built.plan.code[0]] = std::move(code);
-  }
+  RETURN_IF_ERROR(AddCode(built, options, artifact));
   built.plan.target = options.target;
   ASSIGN_OR_RETURN(artifact.plan, artifact::WritePlan(built.plan));
   artifact.compile_seconds = watch.Lap();

@@ -16,6 +16,11 @@ namespace preheat {
 absl::StatusOr<std::string> CompileKernels(const std::vector<codegen::EmittedKernel>& kernels, const CpuTarget& target,
                                            const CompileOptions& options);
 
+// The same by NVRTC: one cubin a source, in their order. `notes`, one a source that NVRTC has compiled here: registers and
+// spilled bytes, for people.
+absl::StatusOr<std::vector<std::string>> CompileCudaKernels(const std::vector<codegen::EmittedKernel>& kernels, const CudaTarget& target,
+                                                            const CompileOptions& options, std::string* notes);
+
 }  // namespace preheat
 
 #endif  // PREHEAT_COMPILER_COMPILE_KERNELS_H_

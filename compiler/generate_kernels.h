@@ -6,7 +6,9 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/codegen/cpu/emit_cpu.h"
+#include "compiler/codegen/cuda/emit_cuda.h"
 #include "compiler/codegen/loop_ir.h"
+#include "compiler/codegen/target.h"
 #include "compiler/schedule/fuse.h"
 #include "compiler/schedule/layout.h"
 
@@ -17,15 +19,16 @@ struct GeneratedKernel {
   codegen::Kernel loops;
   codegen::EmittedKernel code;
   schedule::RegionKind kind = schedule::RegionKind::kPointwise;
+  codegen::CudaLaunch launch;  // of a CUDA kernel
 };
 
 // The kernel of a region.
 absl::StatusOr<GeneratedKernel> GenerateRegion(const schedule::Region& region, const schedule::Layouts& layouts,
-                                               const ir::Ranges& sizes);
+                                               const ir::Ranges& sizes, DeviceKind device);
 
 // A kernel that copies a stored value into memory of another layout.
 absl::StatusOr<GeneratedKernel> GenerateCopy(ir::Value value, const std::vector<ir::Expr>& strides,
-                                             const schedule::Layouts& layouts, const ir::Ranges& sizes);
+                                             const schedule::Layouts& layouts, const ir::Ranges& sizes, DeviceKind device);
 
 }  // namespace preheat
 

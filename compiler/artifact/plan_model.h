@@ -45,7 +45,10 @@ struct KernelStep {
   std::vector<ir::Expr> scalars;
   ir::Expr extent;
   int64_t grain = 1;
-  ir::Expr scratch_bytes;
+  ir::Expr scratch_bytes;  // CPU: for each thread; CUDA: for each block
+  std::vector<ir::Expr> grid;   // CUDA
+  std::vector<uint32_t> block;  // CUDA
+  ir::Expr shared_bytes;        // CUDA
 };
 
 struct Epilogue {
@@ -77,7 +80,7 @@ struct Plan {
   std::vector<ir::Symbol> symbols;
   std::vector<Buffer> buffers;
   std::string constants;
-  std::vector<std::string> code;  // digests of shared objects
+  std::vector<std::string> code;  // digests of shared objects, or (target cuda:) of cubins
   std::vector<Kernel> kernels;
   std::vector<Step> prologue, steps;
   std::vector<ir::GraphInput> inputs;

@@ -125,8 +125,10 @@ class PlanWriter {
     b_.ForceVectorAlignment(p_.constants.size(), 1, 64);
     auto constants = b_.CreateVector(reinterpret_cast<const uint8_t*>(p_.constants.data()), p_.constants.size());
     std::vector<flatbuffers::Offset<plan::Code>> code;
+    const bool cuda = p_.target.rfind("cuda:", 0) == 0;
+    const plan::CodeKind kind = cuda ? plan::CodeKind::Cubin : plan::CodeKind::SharedObject;
     for (const std::string& digest : p_.code) {
-      code.push_back(plan::CreateCode(b_, plan::CodeKind::SharedObject, b_.CreateString(digest)));
+      code.push_back(plan::CreateCode(b_, kind, b_.CreateString(digest)));
     }
     auto root = plan::CreatePlan(b_, plan::kPlanVersion, b_.CreateString(p_.target), symbols,
                                  b_.CreateVectorOfStructs(sizes_.nodes()), b_.CreateVector(std::vector<flatbuffers::Offset<plan::Guard>>{}),
@@ -201,7 +203,11 @@ class PlanWriter {
     auto scalars = b_.CreateVector(sizes_.Add(s.scalars));
     auto writes = b_.CreateVector(std::vector<uint8_t>(s.writes.begin(), s.writes.end()));
     uint32_t extent = sizes_.Add(s.extent), scratch = sizes_.Add(s.scratch_bytes);
-    auto step = plan::CreateKernelStep(b_, s.kernel, buffers, scalars, extent, s.grain, scratch, 0, 0, 0, writes);
+    flatbuffers::Offset<flatbuffers::Vector<uint32_t>> grid, block;
+    if (!s.grid.empty()) grid = b_.CreateVector(sizes_.Add(s.grid));
+    if (!s.block.empty()) block = b_.CreateVector(s.block);
+    const uint32_t shared = sizes_.Add(s.shared_bytes);
+    auto step = plan::CreateKernelStep(b_, s.kernel, buffers, scalars, extent, s.grain, scratch, grid, block, shared, writes);
     return plan::CreateStep(b_, plan::StepKind::KernelStep, step.Union());
   }
 

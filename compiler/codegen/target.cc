@@ -23,7 +23,8 @@ absl::Status Unsupported(absl::string_view target) {
                    {.kind = "unsupported_target",
                     .message = absl::StrCat("no code can be made for target \"", target, "\""),
                     .where = "",
-                    .fix = "use cpu, or cpu:x86-64-v2, cpu:x86-64-v3 or cpu:x86-64-v4, with +avx512_bf16 or +avx512_vnni"});
+                    .fix = "use cpu, or cpu:x86-64-v2, cpu:x86-64-v3 or cpu:x86-64-v4, with +avx512_bf16 or +avx512_vnni; "
+                           "or cuda:sm_80, cuda:sm_86, cuda:sm_89, cuda:sm_90, cuda:sm_100 or cuda:sm_120"});
 }
 
 }  // namespace
@@ -48,6 +49,19 @@ absl::StatusOr<CpuTarget> ParseCpuTarget(absl::string_view target) {
     result.features.push_back(parts[i]);
   }
   return result;
+}
+
+DeviceKind DeviceKindOf(absl::string_view target) {
+  return absl::StartsWith(target, "cuda") ? DeviceKind::kCuda : DeviceKind::kCpu;
+}
+
+std::string CudaTarget::Architecture() const { return absl::StrCat("sm_", sm, sm == 90 ? "a" : ""); }
+
+absl::StatusOr<CudaTarget> ParseCudaTarget(absl::string_view target) {
+  for (int sm : {80, 86, 89, 90, 100, 120}) {
+    if (target == absl::StrCat("cuda:sm_", sm)) return CudaTarget{sm};
+  }
+  return Unsupported(target);
 }
 
 }  // namespace preheat

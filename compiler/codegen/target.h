@@ -9,6 +9,11 @@
 
 namespace preheat {
 
+enum class DeviceKind { kCpu, kCuda };
+
+// By the target's first word alone: what is wrong with the rest, Parse...Target say.
+DeviceKind DeviceKindOf(absl::string_view target);
+
 // A canonical CPU target "cpu:<level>[+<feature>]...", as kernels/device/cpu_features.h writes a host's.
 struct CpuTarget {
   std::string level;                  // "x86-64-v2" to "x86-64-v4"
@@ -20,6 +25,17 @@ struct CpuTarget {
 
 // INVALID_ARGUMENT "unsupported_target" with the forms that would have been right.
 absl::StatusOr<CpuTarget> ParseCpuTarget(absl::string_view target);
+
+// A canonical CUDA target "cuda:sm_<n>": the compute capability that code is made for.
+struct CudaTarget {
+  int sm = 90;
+
+  // What the compiler is told: "sm_90a" where instructions of that one architecture are worth having.
+  std::string Architecture() const;
+};
+
+// INVALID_ARGUMENT "unsupported_target" with the forms that would have been right.
+absl::StatusOr<CudaTarget> ParseCudaTarget(absl::string_view target);
 
 }  // namespace preheat
 

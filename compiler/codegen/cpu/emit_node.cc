@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "compiler/codegen/cpu/math_functions.h"
+#include "compiler/codegen/cuda/cuda_math.h"
 #include "compiler/codegen/emit_c.h"
 #include "compiler/schedule/access.h"
 #include "compiler/support/digest.h"
@@ -27,7 +28,7 @@ using ir::Value;
 namespace {
 
 constexpr char kSymbol[] = "PREHEAT_KERNEL";
-constexpr int kColumns = 64;  // of a put_rows item
+constexpr int kColumns = 64;  // of a put_rows item on a CPU
 
 // An operand or result as the kernel addresses it.
 struct Array {
@@ -39,8 +40,10 @@ struct Array {
 
 class NodeEmitter {
  public:
-  NodeEmitter(const schedule::Region& region, const StridesFn& strides_of, const ir::Ranges& sizes, Kernel& loops)
-      : node_(*region.outputs[0].node), strides_of_(strides_of), sizes_(sizes), loops_(loops) {}
+  NodeEmitter(const schedule::Region& region, const StridesFn& strides_of, const ir::Ranges& sizes, Kernel& loops,
+              DeviceKind device)
+      : node_(*region.outputs[0].node), strides_of_(strides_of), sizes_(sizes), loops_(loops),
+        cuda_(device == DeviceKind::kCuda), columns_(cuda_ ? 1 : kColumns) {}
 
   absl::StatusOr<EmittedKernel> Run() {
     for (size_t i = 0; i < node_.operands().size(); ++i) operands_.push_back(OperandArray(node_.operand(static_cast<int>(i))));
@@ -106,10 +109,14 @@ class NodeEmitter {
     Line(absl::StrCat(Element(a, index), " = ", StoreText(value, a.dtype, a.dtype, math_), ";"));
   }
 
+  void OpenItemLoop() {
+    Open(absl::StrCat("for (long item = begin; item < end; ", cuda_ ? "item += step)" : "++item)"));
+  }
+
   // Opens the loop over items that run through `dims` of `shape`, and defines i<d> for each.
   std::vector<Expr> OpenItems(const std::vector<Expr>& shape, const std::vector<size_t>& dims) {
     std::vector<Expr> index(shape.size(), Expr(0));
-    Open("for (long item = begin; item < end; ++item)");
+    OpenItemLoop();
     Line("long q = item;");
     loops_.extent = 1;
     for (size_t k = dims.size(); k-- > 0;) {
@@ -171,7 +178,7 @@ class NodeEmitter {
   static DType Computed(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16 ? DType::kF32 : dtype; }
 
   void CopyScalar(const Array& x, const Array& y) {
-    Open("for (long item = begin; item < end; ++item)");
+    OpenItemLoop();
     Store(y, {}, Load(x, {}));
     Close();
     loops_.extent = 1, loops_.work = 1;
@@ -228,11 +235,11 @@ class NodeEmitter {
     std::vector<size_t> before;
     for (size_t d = 0; d < dim; ++d) before.push_back(d);
     std::vector<Expr> item_shape(x.shape.begin(), x.shape.begin() + dim);
-    item_shape.push_back(Expr::CeilDiv(count, kColumns));
+    item_shape.push_back(Expr::CeilDiv(count, columns_));
     before.push_back(dim);
     std::vector<Expr> item = OpenItems(item_shape, before);
-    Line(absl::StrCat("const long c0 = i", dim, " * ", kColumns, ";"));
-    Line(absl::StrCat("const long cn = ", Text(count), " - c0 < ", kColumns, " ? ", Text(count), " - c0 : ", kColumns, ";"));
+    Line(absl::StrCat("const long c0 = i", dim, " * ", columns_, ";"));
+    Line(absl::StrCat("const long cn = ", Text(count), " - c0 < ", columns_, " ? ", Text(count), " - c0 : ", columns_, ";"));
     Local("c");
     ir::Ranges ranges = sizes_;
     ranges.Set("c", 0, count - 1);
@@ -250,7 +257,7 @@ class NodeEmitter {
       return Element(a, at);
     };
     auto for_columns = [&](const std::function<void()>& body) {
-      Line("#pragma omp simd");
+      if (!cuda_) Line("#pragma omp simd");
       Open("for (long ci = 0; ci < cn; ++ci)");
       Line("const long c = c0 + ci;");
       body();
@@ -274,7 +281,7 @@ class NodeEmitter {
     Close();
     Close();
     (void)rank;
-    loops_.work = (x.shape[dim] + rows) * Expr(kColumns);
+    loops_.work = (x.shape[dim] + rows) * Expr(columns_);
   }
 
   // Row-major from dimension `from` on.
@@ -296,7 +303,7 @@ class NodeEmitter {
     std::string key(CType(x.dtype)), count = Text(n);
     std::vector<Expr> index = OpenItems(x.shape, AllBut(x.shape.size(), dim));
     Line(absl::StrCat("const long n = ", count, ";"));
-    Line("long* pa = (long*)args->scratch; long* pb = pa + n;");
+    Line(absl::StrCat("long* pa = (long*)", cuda_ ? "own" : "args->scratch", "; long* pb = pa + n;"));
     Line(absl::StrCat(key, "* ka = (", key, "*)(pb + n); ", key, "* kb = ka + n;"));
     Loop("j", n);
     if (!scalar) index[dim] = Expr::Symbol("j");
@@ -335,22 +342,42 @@ class NodeEmitter {
   absl::StatusOr<EmittedKernel> Finish() {
     loops_.symbols.assign(symbols_.begin(), symbols_.end());
     loops_.checks_indices = checks_;
-    std::string head;
-    for (size_t b = 0; b < loops_.buffers.size(); ++b) {
-      std::string type = absl::StrCat(loops_.buffers[b].written ? "" : "const ", std::string(StorageType(loops_.buffers[b].dtype)));
-      absl::StrAppend(&head, "  ", type, "* __restrict b", b, " = (", type, "*)args->buffers[", b, "];\n");
-    }
-    for (size_t s = 0; s < loops_.symbols.size(); ++s) {
-      absl::StrAppend(&head, "  const long ", loops_.symbols[s], " = args->scalars[", s, "];\n");
-    }
-    ASSIGN_OR_RETURN(std::string functions, MathSource(math_));
-    std::string source = absl::StrCat("struct Args { void* const* buffers; const long* scalars; int* error; void* scratch; };\n", functions,
-                                      "extern \"C\" void ", kSymbol, "(const Args* args, long begin, long end) {\n", head,
-                                      checks_ ? "  int bad = 0;\n" : "", body_, checks_ ? "  if (bad) *args->error = bad;\n" : "", "}\n");
+    std::string body = absl::StrCat(cuda_ ? CudaHead() : CpuHead(), checks_ ? "  int bad = 0;\n" : "", body_,
+                                    checks_ ? absl::StrCat("  if (bad) *", cuda_ ? "" : "args->", "error = bad;\n") : "", "}\n");
+    ASSIGN_OR_RETURN(std::string functions, cuda_ ? CudaMathSource(math_) : MathSource(math_));
+    std::string source = cuda_ ? functions + body
+                               : absl::StrCat("struct Args { void* const* buffers; const long* scalars; int* error; void* scratch; };\n", functions, body);
+    if (cuda_) source = BuiltinsFor(source) + source;
     EmittedKernel emitted;
     emitted.symbol = absl::StrCat("preheat_", std::string(ir::Info(node_.op()).name), "_", Digest(source).substr(0, 8));
     emitted.source = absl::StrReplaceAll(source, {{kSymbol, emitted.symbol}});
     return emitted;
+  }
+
+  std::string BufferType(size_t b) const {
+    return absl::StrCat(loops_.buffers[b].written ? "" : "const ", std::string(StorageType(loops_.buffers[b].dtype)));
+  }
+
+  std::string CpuHead() const {
+    std::string head = absl::StrCat("extern \"C\" void ", kSymbol, "(const Args* args, long begin, long end) {\n");
+    for (size_t b = 0; b < loops_.buffers.size(); ++b) {
+      absl::StrAppend(&head, "  ", BufferType(b), "* __restrict b", b, " = (", BufferType(b), "*)args->buffers[", b, "];\n");
+    }
+    for (size_t s = 0; s < loops_.symbols.size(); ++s) {
+      absl::StrAppend(&head, "  const long ", loops_.symbols[s], " = args->scalars[", s, "];\n");
+    }
+    return head;
+  }
+
+  // Scratch is a thread's own, one after another.
+  std::string CudaHead() {
+    std::string head = absl::StrCat("extern \"C\" __global__ void ", kSymbol, "(");
+    for (size_t b = 0; b < loops_.buffers.size(); ++b) absl::StrAppend(&head, BufferType(b), "* __restrict__ b", b, ", ");
+    for (const std::string& symbol : loops_.symbols) absl::StrAppend(&head, "const long ", symbol, ", ");
+    absl::StrAppend(&head, "int* error, char* scratch, const long end) {\n  const long begin = (long)blockIdx.x * ", kCudaNodeThreads,
+                    " + threadIdx.x, step = (long)gridDim.x * ", kCudaNodeThreads, ";\n");
+    if (loops_.scratch_bytes != Expr(0)) absl::StrAppend(&head, "  char* own = scratch + begin * (", Text(loops_.scratch_bytes), " / 64 * 64);\n");
+    return head;
   }
 
   const Node& node_;
@@ -363,13 +390,15 @@ class NodeEmitter {
   std::string body_;
   int indent_ = 1;
   bool checks_ = false;
+  const bool cuda_;
+  const int columns_;  // of a put_rows item
 };
 
 }  // namespace
 
 absl::StatusOr<EmittedKernel> EmitNode(const schedule::Region& region, const StridesFn& strides_of, const ir::Ranges& sizes,
-                                       Kernel& loops) {
-  return NodeEmitter(region, strides_of, sizes, loops).Run();
+                                       Kernel& loops, DeviceKind device) {
+  return NodeEmitter(region, strides_of, sizes, loops, device).Run();
 }
 
 }  // namespace preheat::codegen
