@@ -23,6 +23,7 @@ using ir::Op;
 namespace {
 
 constexpr char kSymbol[] = "PREHEAT_KERNEL";
+constexpr int kSumBlock = 128;  // terms of a long sum that are added one by one
 
 bool IsArg(Op op) { return op == Op::kArgMax || op == Op::kArgMin; }
 
@@ -49,7 +50,8 @@ class CpuEmitter {
   absl::StatusOr<EmittedKernel> Run() {
     FindArrays();
     std::string body = Body();
-    std::string source = absl::StrCat("struct Args { void* const* buffers; const long* scalars; int* error; void* scratch; };\n");
+    std::string source =
+        absl::StrCat("struct Args { void* const* buffers; const long* scalars; int* error; void* scratch; };\n");
     ASSIGN_OR_RETURN(std::string functions, MathSource(math_));
     absl::StrAppend(&source, functions, DeclaredReductions(), body);
     EmittedKernel emitted;
@@ -79,7 +81,8 @@ class CpuEmitter {
     for (const Accumulator& a : k_.accumulators) {
       if (!ir::IsFloat(a.dtype) || (a.op != Op::kReduceMax && a.op != Op::kReduceMin)) continue;
       std::string f = absl::StrCat(a.op == Op::kReduceMax ? "max_" : "min_", std::string(ir::DTypeName(a.dtype)));
-      lines.insert(absl::StrCat("#pragma omp declare reduction(phr_", f, " : ", std::string(CType(a.dtype)), " : omp_out = ph_", f,
+      lines.insert(absl::StrCat("#pragma omp declare reduction(phr_", f, " : ", std::string(CType(a.dtype)),
+                                " : omp_out = ph_", f,
                                 "(omp_out, omp_in)) initializer(omp_priv = ", IdentityText(a.op, a.dtype), ")\n"));
     }
     return absl::StrJoin(lines, "");
@@ -122,9 +125,9 @@ class CpuEmitter {
   }
 
   std::string Index(const Expr& e) {
-    return IndexText(e, [&](const std::string& symbol) {
-      return symbol[0] == 'x' ? Ref(std::stoi(symbol.substr(1))) : symbol;
-    }, math_);
+    return IndexText(
+        e, [&](const std::string& symbol) { return symbol[0] == 'x' ? Ref(std::stoi(symbol.substr(1))) : symbol; },
+        math_);
   }
 
   std::string Value(const Stmt& stmt) {
@@ -156,7 +159,8 @@ class CpuEmitter {
     std::string element = absl::StrCat("b", stmt.buffer, "[", Index(stmt.index), "]");
     std::string load = LoadText(element, k_.buffers[stmt.buffer].dtype, math_);
     if (stmt.predicate < 0) return load;
-    return absl::StrCat("(", Ref(stmt.predicate), " ? ", load, " : ", ConstantText(ir::Scalar(int64_t{0}), stmt.dtype), ")");
+    return absl::StrCat("(", Ref(stmt.predicate), " ? ", load, " : ", ConstantText(ir::Scalar(int64_t{0}), stmt.dtype),
+                        ")");
   }
 
   // Negative indices count from the end; what is still outside reads element 0 and is reported.
@@ -182,8 +186,8 @@ class CpuEmitter {
 
   void EmitStore(const Store& store) {
     DType storage = k_.buffers[store.buffer].dtype;
-    Line(absl::StrCat("b", store.buffer, "[", Index(store.index), "] = ",
-                      StoreText(Ref(store.value), k_.stmts[store.value].dtype, storage, math_), ";"));
+    Line(absl::StrCat("b", store.buffer, "[", Index(store.index),
+                      "] = ", StoreText(Ref(store.value), k_.stmts[store.value].dtype, storage, math_), ";"));
   }
 
   bool UsesErrors() const { return k_.checks_indices; }
@@ -193,7 +197,8 @@ class CpuEmitter {
   std::string Body() {
     Open(absl::StrCat("extern \"C\" void ", kSymbol, "(const Args* args, long begin, long end)"));
     for (size_t b = 0; b < k_.buffers.size(); ++b) {
-      std::string type = absl::StrCat(k_.buffers[b].written ? "" : "const ", std::string(StorageType(k_.buffers[b].dtype)));
+      std::string type =
+          absl::StrCat(k_.buffers[b].written ? "" : "const ", std::string(StorageType(k_.buffers[b].dtype)));
       Line(absl::StrCat(type, "* __restrict b", b, " = (", type, "*)args->buffers[", b, "];"));
     }
     for (size_t s = 0; s < k_.symbols.size(); ++s) {
@@ -201,7 +206,8 @@ class CpuEmitter {
     }
     for (size_t t = 0; t < k_.scratch.size(); ++t) {
       std::string type(CType(k_.scratch[t].dtype));
-      Line(absl::StrCat(type, "* __restrict t", t, " = (", type, "*)((char*)args->scratch + ", Index(k_.scratch[t].offset), ");"));
+      Line(absl::StrCat(type, "* __restrict t", t, " = (", type, "*)((char*)args->scratch + ",
+                        Index(k_.scratch[t].offset), ");"));
     }
     if (UsesErrors()) Line("int bad = 0;");
     EmitArrays();
@@ -220,6 +226,9 @@ class CpuEmitter {
     for (size_t a = 0; a < k_.accumulators.size(); ++a) {
       Line(absl::StrCat(std::string(CType(k_.accumulators[a].dtype)), " r", a, "[", k_.tile, "];"));
       if (IsArg(k_.accumulators[a].op)) Line(absl::StrCat("long r", a, "i[", k_.tile, "];"));
+      if (k_.accumulators[a].op == Op::kReduceSum && ir::IsFloat(k_.accumulators[a].dtype)) {
+        Line(absl::StrCat(std::string(CType(k_.accumulators[a].dtype)), " p", a, "[", k_.tile, "];"));
+      }
     }
   }
 
@@ -307,26 +316,59 @@ class CpuEmitter {
     }
     Close();
     for (size_t i = 0; i + 1 < stage.loops.size(); ++i) OpenLoop(stage.loops[i], "0", Index(stage.loops[i].size));
-    for (const Piece& piece : stage.pieces) {
-      if (!stage.loops.empty()) OpenLoop(stage.loops.back(), Index(piece.begin), Index(piece.end));
-      OpenTileLoop();
-      for (int s : piece.body) Define(s);
-      for (const auto& [a, value] : piece.accumulations) Accumulate(a, value, "[ci]");
-      for (const Store& store : piece.stores) EmitStore(store);
-      Close();
-      ForgetTileLocals();
-      if (!stage.loops.empty()) Close();
-    }
+    for (const Piece& piece : stage.pieces) EmitTiledPiece(stage, piece);
     for (size_t i = 0; i + 1 < stage.loops.size(); ++i) Close();
+  }
+
+  // Long sums are made of sums of blocks: the error then grows with the square root of what it would (pairwise
+  // summation: Higham, "The accuracy of floating point summation", 1993).
+  void EmitTiledPiece(const Stage& stage, const Piece& piece) {
+    std::vector<int> blocked;
+    for (const auto& [a, value] : piece.accumulations) {
+      if (!stage.loops.empty() && SumsInBlocks(a, stage.loops.back())) blocked.push_back(a);
+    }
+    if (blocked.empty()) {
+      EmitTiledLoop(stage, piece, Index(piece.begin), Index(piece.end), "r");
+      return;
+    }
+    std::string end = Index(piece.end);
+    Open(absl::StrCat("for (long jb = ", Index(piece.begin), "; jb < ", end, "; jb += ", kSumBlock, ")"));
+    Line(absl::StrCat("const long je = jb + ", kSumBlock, " < ", end, " ? jb + ", kSumBlock, " : ", end, ";"));
+    for (int a : blocked) Line(absl::StrCat("for (long ci = 0; ci < cn; ++ci) p", a, "[ci] = 0;"));
+    EmitTiledLoop(stage, piece, "jb", "je", "p");
+    for (int a : blocked) Line(absl::StrCat("for (long ci = 0; ci < cn; ++ci) r", a, "[ci] += p", a, "[ci];"));
+    Close();
+  }
+
+  bool SumsInBlocks(int a, const Loop& loop) const {
+    const Accumulator& accumulator = k_.accumulators[a];
+    auto size = loop.size.constant();
+    return accumulator.op == Op::kReduceSum && ir::IsFloat(accumulator.dtype) && (!size || *size > kSumBlock);
+  }
+
+  // `sums`: the prefix of the arrays that block sums go to.
+  void EmitTiledLoop(const Stage& stage, const Piece& piece, const std::string& begin, const std::string& end,
+                     const std::string& sums) {
+    if (!stage.loops.empty()) OpenLoop(stage.loops.back(), begin, end);
+    OpenTileLoop();
+    for (int s : piece.body) Define(s);
+    for (const auto& [a, value] : piece.accumulations) {
+      bool block = sums == "p" && SumsInBlocks(a, stage.loops.back());
+      Accumulate(a, value, block ? "p" : "r", "[ci]");
+    }
+    for (const Store& store : piece.stores) EmitStore(store);
+    Close();
+    ForgetTileLocals();
+    if (!stage.loops.empty()) Close();
   }
 
   void OpenLoop(const Loop& loop, const std::string& begin, const std::string& end) {
     Open(absl::StrCat("for (long ", loop.var, " = ", begin, "; ", loop.var, " < ", end, "; ++", loop.var, ")"));
   }
 
-  void Accumulate(int a, int value, const std::string& at) {
+  void Accumulate(int a, int value, const std::string& prefix, const std::string& at) {
     const Accumulator& accumulator = k_.accumulators[a];
-    std::string r = absl::StrCat("r", a, at), v = Ref(value);
+    std::string r = absl::StrCat(prefix, a, at), v = Ref(value);
     std::string dtype(ir::DTypeName(accumulator.dtype));
     switch (accumulator.op) {
       case Op::kReduceSum: Line(absl::StrCat(r, accumulator.dtype == DType::kBool ? " |= " : " += ", v, ";")); break;
@@ -363,7 +405,8 @@ class CpuEmitter {
   void EmitRowStage(const Stage& stage) {
     for (int a : stage.accumulators) {
       const Accumulator& accumulator = k_.accumulators[a];
-      Line(absl::StrCat(std::string(CType(accumulator.dtype)), " r", a, " = ", IdentityText(accumulator.op, accumulator.dtype), ";"));
+      Line(absl::StrCat(std::string(CType(accumulator.dtype)), " r", a, " = ",
+                        IdentityText(accumulator.op, accumulator.dtype), ";"));
       if (IsArg(accumulator.op)) Line(absl::StrCat("long r", a, "i = 0;"));
     }
     for (const Piece& piece : stage.pieces) EmitPiece(stage, piece);
@@ -378,7 +421,7 @@ class CpuEmitter {
         if (k_.stmts[s].depth == static_cast<int>(i) + 1) Define(s);
       }
       if (last) {
-        for (const auto& [a, value] : piece.accumulations) Accumulate(a, value, "");
+        for (const auto& [a, value] : piece.accumulations) Accumulate(a, value, "r", "");
         for (const Store& store : piece.stores) EmitStore(store);
         for (const Store& store : piece.scratch_stores) {
           Line(absl::StrCat("t", store.buffer, "[", Index(store.index), "] = ", Ref(store.value), ";"));
