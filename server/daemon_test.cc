@@ -101,6 +101,19 @@ class DaemonTest : public testing::Test {
     for (const v1::WorkerInfo& worker : reply.workers()) crashes += worker.crashes();
     return crashes;
   }
+  // Until a worker has something to do.
+  void WaitBusy() {
+    for (int i = 0; i < 600; ++i) {
+      grpc::ClientContext context;
+      v1::ListWorkersReply reply;
+      EXPECT_TRUE(pool_->ListWorkers(&context, {}, &reply).ok());
+      for (const v1::WorkerInfo& worker : reply.workers()) {
+        if (worker.state() == "busy") return;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    ADD_FAILURE() << "no worker became busy";
+  }
   absl::StatusOr<std::string> ReadBlob(const std::string& digest) {
     grpc::ClientContext context;
     v1::ReadBlobRequest request;
@@ -163,20 +176,22 @@ TEST_F(DaemonTest, CompilesOnceThenHitsAlsoAfterARestart) {
 TEST_F(DaemonTest, ManyWaitersOneCompile) {
   config_.workers = 2;
   Start();
-  std::atomic<int> compiled = 0, coalesced = 0;
+  std::atomic<int> compiled = 0, coalesced = 0, hit = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&, i] {
       // Two sources of one key: joined by alias within each, by key between them.
-      auto result = Compile(i % 2 == 0 ? "key=a work=800" : "work=800 key=a");
+      auto result = Compile(i % 2 == 0 ? "key=a work=2000" : "work=2000 key=a");
       ASSERT_TRUE(result.ok()) << result.status();
       compiled += result->result() == v1::COMPILED;
       coalesced += result->result() == v1::COALESCED;
+      hit += result->result() == v1::HIT;  // of a thread that came late
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(compiled, 1);
-  EXPECT_EQ(coalesced, 7);
+  EXPECT_GE(coalesced, 1);
+  EXPECT_EQ(compiled + coalesced + hit, 8);
   EXPECT_EQ(List().front().generation(), 1u);
 }
 
@@ -217,7 +232,7 @@ TEST_F(DaemonTest, ATaskSurvivesOneLostWorkerButNotTwo) {
 }
 
 TEST_F(DaemonTest, EndsATaskThatHangs) {
-  config_.task_deadline_seconds = 1;
+  config_.task_deadline_seconds = 3;
   Start();
   EXPECT_EQ(KindOf(Compile("key=a hang")), "task_deadline");
   EXPECT_TRUE(Compile("key=b").ok());
@@ -227,7 +242,7 @@ TEST_F(DaemonTest, ReplacesAWorkerThatStandsStill) {
   config_.heartbeat_seconds = 3;
   Start();
   EXPECT_EQ(KindOf(Compile("key=a stop")), "task_killed_workers");
-  EXPECT_EQ(Crashes(), 2);
+  EXPECT_GE(Crashes(), 2);
 }
 
 TEST_F(DaemonTest, RemembersFailures) {
@@ -265,7 +280,7 @@ TEST_F(DaemonTest, GivesUpWhatNobodyWaitsFor) {
   Start();
   grpc::ClientContext context;
   std::thread client([&] { EXPECT_FALSE(Compile(Request("key=a work=30000"), &context).ok()); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  WaitBusy();
   context.TryCancel();
   client.join();
   auto start = std::chrono::steady_clock::now();
@@ -333,7 +348,7 @@ TEST_F(DaemonTest, DrainsLettingCompilesFinish) {
     auto result = Compile("key=a work=1500");
     EXPECT_TRUE(result.ok()) << result.status();
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  WaitBusy();
   std::thread late([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     EXPECT_EQ(KindOf(Compile("key=b")), "draining");

@@ -35,7 +35,7 @@ using Words = std::map<std::string, std::string>;
 
 Words Parse(const std::string& text) {
   Words words;
-  for (const std::string& word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+  for (absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
     std::pair<std::string, std::string> parts = absl::StrSplit(word, absl::MaxSplits('=', 1));
     words[parts.first] = parts.second;
   }
