@@ -1,7 +1,9 @@
 #ifndef PREHEAT_KERNELS_DEVICE_DEVICE_H_
 #define PREHEAT_KERNELS_DEVICE_DEVICE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -28,12 +30,15 @@ struct CodeImage {
 struct Launch {
   void* function = nullptr;
   void* const* buffers = nullptr;
+  size_t num_buffers = 0;  // GPU: on a CPU the function knows
   const int64_t* scalars = nullptr;
+  size_t num_scalars = 0;
   int32_t* error = nullptr;
-  int64_t extent = 0;            // CPU: the function is called on ranges of [0, extent)
+  int64_t extent = 0;            // items; CPU: the function is called on ranges of [0, extent)
   int64_t grain = 1;             // CPU: least iterations worth a thread
-  char* scratch = nullptr;       // CPU: `scratch_bytes` for each of ThreadsFor(extent, grain) threads
-  int64_t scratch_bytes = 0;     // CPU: for one thread, a multiple of 64; GPU: dynamic shared memory
+  char* scratch = nullptr;       // `scratch_bytes` for each of ThreadsFor(extent, grain) threads; GPU: for each block
+  int64_t scratch_bytes = 0;     // CPU: for one thread, a multiple of 64
+  int64_t shared_bytes = 0;      // GPU: dynamic shared memory
   uint32_t grid[3] = {1, 1, 1};  // GPU
   uint32_t block[3] = {1, 1, 1};
 };
@@ -58,6 +63,18 @@ class Device {
   // Memory aligned to 64 bytes, contents undefined. RESOURCE_EXHAUSTED "out_of_memory" names the size.
   virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
   virtual void Free(void* memory) = 0;
+
+  // Whether the host reads and writes the device's memory as its own, and launches are done when they return.
+  virtual bool is_host() const { return true; }
+  virtual int ordinal() const { return 0; }
+  // A little memory that host and device both address. Contents undefined.
+  virtual absl::StatusOr<void*> AllocateShared(int64_t bytes) { return Allocate(bytes); }
+  virtual void FreeShared(void* memory) { Free(memory); }
+  // Between host and device or within it; done, and everything before it on the device, when it returns.
+  virtual absl::Status Copy(void* to, const void* from, int64_t bytes) {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    return absl::OkStatus();
+  }
 
   // Checks the digest and loads. The same digest loaded twice is loaded once.
   virtual absl::StatusOr<std::shared_ptr<const LoadedCode>> Load(const CodeImage& image) = 0;

@@ -65,6 +65,7 @@ typedef struct {
   void* result;
   const void* const* epilogue;  // one an epilogue; null where it has no operand
   void* scratch;
+  void* stream;  // on a GPU: where the call is enqueued
 } preheat_lib_addresses;
 
 typedef struct preheat_lib_prepared preheat_lib_prepared;

@@ -73,7 +73,7 @@ absl::Status CheckRank(const plan::Buffer& buffer, const preheat_tensor& tensor,
 }
 
 absl::Status CheckTensor(const Expected& expected, const preheat_tensor& tensor, int64_t alignment,
-                         const Place& where) {
+                         const Place& where, int32_t device_type) {
   const int32_t dtype = static_cast<int32_t>(expected.buffer.dtype());
   if (tensor.dtype != dtype) {
     return Mismatch("dtype_mismatch", where,
@@ -87,8 +87,11 @@ absl::Status CheckTensor(const Expected& expected, const preheat_tensor& tensor,
                     absl::StrCat("expected sizes ", expected.Sizes(), ", got ", List(tensor.sizes, tensor.rank)),
                     "pass a tensor of that shape, or compile for this one");
   }
-  if (tensor.device_type != PREHEAT_CPU) {
-    return Mismatch("layout_mismatch", where, "expected a tensor in the host's memory", "copy the tensor to the CPU");
+  if (tensor.device_type != device_type) {
+    const bool host = device_type == PREHEAT_CPU;
+    return Mismatch("layout_mismatch", where,
+                    host ? "expected a tensor in the host's memory" : "expected a tensor in the GPU's memory",
+                    host ? "copy the tensor to the CPU" : "copy the tensor to the GPU");
   }
   if (empty) return absl::OkStatus();
   if (!StridesAgree(expected, tensor)) {
@@ -180,15 +183,19 @@ absl::Status CheckGuards(const LoadedPlan& plan, const int64_t* values) {
   return absl::OkStatus();
 }
 
-absl::Status CheckInput(const LoadedPlan& plan, uint32_t number, const preheat_tensor& tensor, const int64_t* values) {
+absl::Status CheckInput(const LoadedPlan& plan, uint32_t number, const preheat_tensor& tensor, const int64_t* values,
+                        int32_t device_type) {
   if (plan.size_symbol[number] >= 0) return absl::OkStatus();  // BindSymbols has read it
   const int64_t alignment = plan.plan->inputs()->Get(number)->alignment();
-  return CheckTensor({plan.input_buffer(number), values}, tensor, alignment > 0 ? alignment : 1, Input(number));
+  return CheckTensor({plan.input_buffer(number), values}, tensor, alignment > 0 ? alignment : 1, Input(number),
+                     device_type);
 }
 
-absl::Status CheckOutput(const LoadedPlan& plan, uint32_t number, const preheat_tensor& tensor, const int64_t* values) {
+absl::Status CheckOutput(const LoadedPlan& plan, uint32_t number, const preheat_tensor& tensor, const int64_t* values,
+                        int32_t device_type) {
   const plan::Buffer& buffer = plan.output_buffer(number);
-  return CheckTensor({buffer, values}, tensor, std::min<int64_t>(8, ElementSize(buffer.dtype())), {"output", number});
+  return CheckTensor({buffer, values}, tensor, std::min<int64_t>(8, ElementSize(buffer.dtype())), {"output", number},
+                     device_type);
 }
 
 }  // namespace preheat::runtime

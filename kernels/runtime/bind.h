@@ -25,8 +25,13 @@ void InitSymbols(const LoadedPlan& plan, int64_t* symbols);
 
 // `values`: of the size entries under the symbols' values.
 absl::Status CheckGuards(const LoadedPlan& plan, const int64_t* values);
-absl::Status CheckInput(const LoadedPlan& plan, uint32_t number, const preheat_tensor& tensor, const int64_t* values);
-absl::Status CheckOutput(const LoadedPlan& plan, uint32_t number, const preheat_tensor& tensor, const int64_t* values);
+// `device_type`: where the tensor must lie.
+absl::Status CheckInput(const LoadedPlan& plan, uint32_t number, const preheat_tensor& tensor, const int64_t* values,
+                        int32_t device_type);
+absl::Status CheckOutput(const LoadedPlan& plan, uint32_t number, const preheat_tensor& tensor, const int64_t* values,
+                         int32_t device_type);
+
+inline int32_t DeviceTypeOf(const Device& device) { return device.is_host() ? PREHEAT_CPU : PREHEAT_CUDA; }
 
 }  // namespace preheat::runtime
 

@@ -190,8 +190,24 @@ class Binder {
     bound_.steps.push_back({plan::StepKind::KernelStep, static_cast<uint32_t>(bound_.kernels.size())});
     bound_.kernels.push_back({Text(plan_.kernels()->Get(step.kernel())->name()), loaded_.functions[step.kernel()],
                               static_cast<uint32_t>(bound_.arguments.size()), Count(step.buffers()),
-                              Numbers(step.scalars()), extent, step.grain(), (scratch + 63) / 64 * 64});
+                              Numbers(step.scalars()), extent, step.grain(), (scratch + 63) / 64 * 64,
+                              Count(step.scalars()), {1, 1, 1}, {1, 1, 1}, 0});
+    RETURN_IF_ERROR(BindLaunch(step, bound_.kernels.back()));
     for (uint32_t i = 0; i < Count(step.buffers()); ++i) bound_.arguments.push_back(step.buffers()->Get(i));
+    return absl::OkStatus();
+  }
+
+  // Limits of every GPU's launches. check_plan has looked at the block.
+  absl::Status BindLaunch(const plan::KernelStep& step, BoundKernel& kernel) const {
+    constexpr int64_t kMostBlocks[] = {INT32_MAX, 65535, 65535}, kMostShared = 227 << 10;
+    for (uint32_t i = 0; i < Count(step.grid()); ++i) {
+      const int64_t blocks = Value(step.grid()->Get(i));
+      if (blocks < 0 || blocks > kMostBlocks[i]) return Corrupt("a kernel has too many blocks");
+      kernel.grid[i] = static_cast<uint32_t>(blocks);
+    }
+    for (uint32_t i = 0; i < Count(step.block()); ++i) kernel.block[i] = step.block()->Get(i);
+    kernel.shared_bytes = Value(step.shared_bytes());
+    if (kernel.shared_bytes < 0 || kernel.shared_bytes > kMostShared) return Corrupt("too much shared memory");
     return absl::OkStatus();
   }
 

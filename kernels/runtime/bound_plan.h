@@ -46,7 +46,10 @@ struct BoundKernel {
   uint32_t first_argument, num_arguments;  // in BoundPlan::arguments
   const int64_t* scalars;
   int64_t extent, grain;
-  int64_t scratch_bytes;  // a thread's, rounded to 64
+  int64_t scratch_bytes;  // a thread's (CUDA: a block's), rounded to 64
+  uint32_t num_scalars;
+  uint32_t grid[3], block[3];  // CUDA
+  int64_t shared_bytes;        // CUDA
 };
 
 // A library call that the session has made ready: see session.h.

@@ -75,7 +75,8 @@ absl::Status BindAll(const Executable& executable, absl::Span<const preheat_tens
   RETURN_IF_ERROR(preheat::runtime::BindSymbols(plan, numbers, inputs.data(), symbols));
   ASSIGN_OR_RETURN(const auto values, executable.SizesFor(symbols));
   for (size_t i = 0; i < inputs.size(); ++i) {
-    RETURN_IF_ERROR(preheat::runtime::CheckInput(plan, numbers[i], inputs[i], values->data()));
+    RETURN_IF_ERROR(preheat::runtime::CheckInput(plan, numbers[i], inputs[i], values->data(),
+                                                 preheat::runtime::DeviceTypeOf(executable.device())));
   }
   return preheat::runtime::CheckGuards(plan, values->data());
 }
@@ -186,17 +187,17 @@ preheat_status* preheat_session_refresh(preheat_session* s, const preheat_tensor
 }
 
 preheat_status* preheat_session_run(preheat_session* s, const preheat_tensor* inputs, size_t num_inputs,
-                                    const preheat_tensor* outputs, size_t num_outputs, void*) {
+                                    const preheat_tensor* outputs, size_t num_outputs, void* stream) {
   return Guarded([&]() -> absl::Status {
     if (inputs == nullptr && num_inputs > 0) return Missing("inputs");
     if (outputs == nullptr && num_outputs > 0) return Missing("outputs");
-    return s->session->Run({inputs, num_inputs}, {outputs, num_outputs});
+    return s->session->Run({inputs, num_inputs}, {outputs, num_outputs}, stream);
   });
 }
 
 preheat_status* preheat_session_run_raw(preheat_session* s, const int64_t* symbols, void* const* inputs,
-                                        void* const* outputs, void* arena, void*) {
-  return Guarded([&] { return s->session->RunRaw(symbols, inputs, outputs, arena); });
+                                        void* const* outputs, void* arena, void* stream) {
+  return Guarded([&] { return s->session->RunRaw(symbols, inputs, outputs, arena, stream); });
 }
 
 void preheat_session_profile(preheat_session* s, int32_t on) { s->session->SetProfile(on != 0); }

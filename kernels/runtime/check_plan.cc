@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/artifact/plan_version.h"
 #include "compiler/support/digest.h"
@@ -221,7 +222,9 @@ class Checker {
   absl::Status CheckKernels() const {
     for (uint32_t i = 0; i < Count(plan_.code()); ++i) {
       const plan::Code& code = *plan_.code()->Get(i);
-      if (code.kind() != plan::CodeKind::SharedObject) return Corrupt(absl::StrCat("code ", i, " is no shared object"));
+      if (code.kind() != (ForGpu() ? plan::CodeKind::Cubin : plan::CodeKind::SharedObject)) {
+        return Corrupt(absl::StrCat("code ", i, " is not of the target's kind"));
+      }
       if (!IsDigest(Text(code.digest()))) return Corrupt(absl::StrCat("code ", i, " has no digest"));
     }
     for (uint32_t i = 0; i < Count(plan_.kernels()); ++i) {
@@ -302,7 +305,28 @@ class Checker {
       RETURN_IF_ERROR(Entry(entry, "the step"));
       RETURN_IF_ERROR(Constant(entry));
     }
+    if (ForGpu()) RETURN_IF_ERROR(CheckLaunch(step));
     return step.grain() >= 1 ? absl::OkStatus() : Corrupt("grain is under 1");
+  }
+
+  bool ForGpu() const { return absl::StartsWith(Text(plan_.target()), "cuda:"); }
+
+  absl::Status CheckLaunch(const plan::KernelStep& step) const {
+    constexpr uint64_t kMostThreads = 1024;
+    if (Count(step.grid()) < 1 || Count(step.grid()) > 3 || Count(step.block()) < 1 || Count(step.block()) > 3) {
+      return Corrupt("a launch has no grid or no block");
+    }
+    uint64_t threads = 1;
+    for (uint32_t i = 0; i < Count(step.block()); ++i) {
+      const uint64_t size = step.block()->Get(i);
+      if (size < 1 || size > kMostThreads) return Corrupt("a block's size is out of range");
+      threads *= size;
+    }
+    if (threads > kMostThreads) return Corrupt("a block has too many threads");
+    RETURN_IF_ERROR(EachEntry(step.grid(), "a grid"));
+    for (uint32_t i = 0; i < Count(step.grid()); ++i) RETURN_IF_ERROR(Constant(step.grid()->Get(i)));
+    RETURN_IF_ERROR(Entry(step.shared_bytes(), "shared memory"));
+    return Constant(step.shared_bytes());
   }
 
   absl::Status CheckOperand(const plan::Operand* operand, bool written) const {

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 #include "kernels/device/cpu_device.h"
 #include "kernels/device/cpu_features.h"
+#include "kernels/device/cuda_device.h"
 #include "kernels/runtime/check_plan.h"
 
 namespace preheat::runtime {
@@ -61,8 +63,12 @@ absl::StatusOr<std::shared_ptr<const Executable>> Executable::Load(absl::string_
   if (executable->plan_bytes_ == nullptr) return absl::ResourceExhaustedError("no memory for the plan");
   if (!plan.empty()) std::memcpy(executable->plan_bytes_.get(), plan.data(), plan.size());
   ASSIGN_OR_RETURN(const plan::Plan* checked, CheckPlan(executable->plan_bytes_.get(), plan.size()));
-  RETURN_IF_ERROR(CheckHostRuns(Text(checked->target())));
-  executable->device_ = NewCpuDevice(options.cache_dir != nullptr ? options.cache_dir : "");
+  if (absl::StartsWith(Text(checked->target()), "cuda:")) {
+    ASSIGN_OR_RETURN(executable->device_, NewCudaDevice(Text(checked->target())));
+  } else {
+    RETURN_IF_ERROR(CheckHostRuns(Text(checked->target())));
+    executable->device_ = NewCpuDevice(options.cache_dir != nullptr ? options.cache_dir : "");
+  }
   ASSIGN_OR_RETURN(executable->root_, executable->LoadOne(*checked, blobs));
   std::sort(executable->extern_ops_.begin(), executable->extern_ops_.end());
   executable->extern_ops_.erase(std::unique(executable->extern_ops_.begin(), executable->extern_ops_.end()),
@@ -77,6 +83,7 @@ absl::StatusOr<std::unique_ptr<LoadedPlan>> Executable::LoadOne(const plan::Plan
   loaded->known = ClassifySizes(plan);
   DescribeBoundary(*loaded);
   RETURN_IF_ERROR(LoadKernels(*loaded, blobs));
+  RETURN_IF_ERROR(PlaceConstants(*loaded));
   NoteExterns(plan);
   for (uint32_t i = 0; i < Count(plan.subplans()); ++i) {
     ASSIGN_OR_RETURN(std::unique_ptr<LoadedPlan> subplan, LoadOne(*plan.subplans()->Get(i), blobs));
@@ -98,6 +105,17 @@ absl::Status Executable::LoadKernels(LoadedPlan& loaded, absl::Span<const prehea
     ASSIGN_OR_RETURN(void* function, code[kernel.code()]->Find(Text(kernel.symbol())));
     loaded.functions.push_back(function);
   }
+  return absl::OkStatus();
+}
+
+absl::Status Executable::PlaceConstants(LoadedPlan& loaded) {
+  loaded.constants = const_cast<char*>(ConstantBytes(*loaded.plan));
+  const int64_t bytes = Count(loaded.plan->constants());
+  if (device_->is_host() || bytes == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(void* memory, device_->Allocate(bytes));
+  device_constants_.emplace_back(memory, [device = device_.get()](void* p) { device->Free(p); });
+  RETURN_IF_ERROR(device_->Copy(memory, loaded.constants, bytes));
+  loaded.constants = static_cast<char*>(memory);
   return absl::OkStatus();
 }
 

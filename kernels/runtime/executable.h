@@ -27,6 +27,7 @@ struct LoadedPlan {
   std::vector<int32_t> size_symbol;      // one an input: the symbol that takes its value, -1 for tensors
   std::vector<bool> mutated;             // one an input
   bool defines = false;                  // steps define symbols
+  char* constants = nullptr;             // where the device reads them; nothing writes them: check_plan sees to that
   std::vector<std::unique_ptr<LoadedPlan>> subplans;
 
   uint32_t num_inputs() const { return Count(plan->inputs()); }
@@ -60,6 +61,7 @@ class Executable {
   Executable() = default;
   absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadOne(const plan::Plan& plan, absl::Span<const preheat_blob> blobs);
   absl::Status LoadKernels(LoadedPlan& loaded, absl::Span<const preheat_blob> blobs);
+  absl::Status PlaceConstants(LoadedPlan& loaded);
   void NoteExterns(const plan::Plan& plan);
 
   struct FreeMemory {
@@ -67,6 +69,7 @@ class Executable {
   };
   std::unique_ptr<char, FreeMemory> plan_bytes_;  // aligned to 64
   std::unique_ptr<Device> device_;
+  std::vector<std::shared_ptr<void>> device_constants_;
   std::vector<std::shared_ptr<const LoadedCode>> code_;
   std::unique_ptr<LoadedPlan> root_;
   std::vector<std::string> extern_ops_;

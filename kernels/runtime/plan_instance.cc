@@ -8,6 +8,7 @@
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 #include "kernels/device/parallel_for.h"
+#include "kernels/library/cuda/cublaslt.h"
 #include "kernels/library/providers.h"
 #include "kernels/runtime/bind.h"
 #include "kernels/runtime/run_plan.h"
@@ -22,7 +23,7 @@ constexpr size_t kMaxBindings = 32;  // kept ready in one session
 absl::Status Block::Reserve(int64_t bytes, int64_t keep) {
   if (bytes <= bytes_) return absl::OkStatus();
   ASSIGN_OR_RETURN(void* grown, device_->Allocate(bytes));
-  if (keep > 0) std::memcpy(grown, data_, static_cast<size_t>(std::min(keep, bytes_)));
+  if (keep > 0) RETURN_IF_ERROR(device_->Copy(grown, data_, std::min(keep, bytes_)));
   device_->Free(data_);
   data_ = grown;
   bytes_ = bytes;
@@ -32,20 +33,11 @@ absl::Status Block::Reserve(int64_t bytes, int64_t keep) {
 // A state for the time of one run.
 class PlanInstance::Lease {
  public:
-  explicit Lease(PlanInstance& owner) : owner_(owner) {
-    {
-      std::lock_guard<std::mutex> lock(owner.states_mutex_);
-      if (!owner.states_.empty()) {
-        state_ = std::move(owner.states_.back());
-        owner.states_.pop_back();
-      }
-    }
-    if (state_ == nullptr) state_ = std::make_unique<RunState>(owner.context_.executable->device());
+  Lease(PlanInstance& owner, std::unique_ptr<RunState> state) : owner_(owner), state_(std::move(state)) {
     state_->symbols = owner.initial_symbols_;
     state_->inputs = owner.frozen_;
     state_->outputs.assign(owner.loaded_.num_outputs(), nullptr);
     state_->given_arena = nullptr;
-    state_->error = 0;
   }
   ~Lease() {
     std::lock_guard<std::mutex> lock(owner_.states_mutex_);
@@ -61,6 +53,30 @@ class PlanInstance::Lease {
   std::unique_ptr<RunState> state_;
 };
 
+// One that no run uses: on a GPU work that a finished run has left on its stream may still use a state's memory, so a state
+// belongs to a stream.
+absl::StatusOr<std::unique_ptr<RunState>> PlanInstance::TakeState(Stream stream) {
+  Device& device = context_.executable->device();
+  {
+    std::lock_guard<std::mutex> lock(states_mutex_);
+    for (size_t i = states_.size(); i-- > 0;) {
+      if (!device.is_host() && states_[i]->stream != stream) continue;
+      std::unique_ptr<RunState> state = std::move(states_[i]);
+      states_.erase(states_.begin() + static_cast<std::ptrdiff_t>(i));
+      state->stream = stream;
+      if (device.is_host()) *state->error() = 0;
+      return state;
+    }
+  }
+  auto state = std::make_unique<RunState>(device);
+  const int64_t words = 1 + static_cast<int64_t>(loaded_.num_symbols());
+  ASSIGN_OR_RETURN(void* shared, device.AllocateShared(words * static_cast<int64_t>(sizeof(int64_t))));
+  state->shared = static_cast<int64_t*>(shared);
+  std::fill_n(state->shared, words, 0);
+  state->stream = stream;
+  return state;
+}
+
 PlanInstance::PlanInstance(const SessionContext& context, const LoadedPlan& loaded)
     : context_(context), loaded_(loaded), session_memory_(context.executable->device()) {
   for (const auto& subplan : loaded.subplans) subplans_.push_back(std::make_unique<PlanInstance>(context, *subplan));
@@ -75,7 +91,8 @@ absl::Status PlanInstance::BindFrozen(absl::Span<const preheat_tensor> frozen) {
   RETURN_IF_ERROR(BindSymbols(loaded_, loaded_.frozen_inputs, frozen.data(), symbols.data()));
   RETURN_IF_ERROR(EvaluateSizes(*loaded_.plan, symbols.data(), values.data()));
   for (size_t i = 0; i < frozen.size(); ++i) {
-    RETURN_IF_ERROR(CheckInput(loaded_, loaded_.frozen_inputs[i], frozen[i], values.data()));
+    RETURN_IF_ERROR(CheckInput(loaded_, loaded_.frozen_inputs[i], frozen[i], values.data(),
+                               DeviceTypeOf(context_.executable->device())));
   }
   for (size_t i = 0; i < frozen.size(); ++i) frozen_[loaded_.frozen_inputs[i]] = static_cast<char*>(frozen[i].data);
   initial_symbols_ = std::move(symbols);
@@ -93,10 +110,13 @@ absl::Status PlanInstance::Refresh() {
 absl::Status PlanInstance::RunPrologue() {
   ASSIGN_OR_RETURN(std::shared_ptr<BoundPlan> bound, Bind(loaded_, Part::kPrologue, initial_symbols_.data()));
   RETURN_IF_ERROR(session_memory_.Reserve(bound->values[loaded_.plan->session_bytes()]));
-  Lease state(*this);
+  ASSIGN_OR_RETURN(std::unique_ptr<RunState> taken, TakeState(nullptr));
+  Lease state(*this, std::move(taken));
   state->bound = std::move(bound);
-  const absl::Status status = RunPlan(*this, *state);
+  absl::Status status = RunPlan(*this, *state);
   state->bound.reset();
+  // Runs on other streams read what it has written.
+  if (status.ok()) status = context_.executable->device().Synchronize(nullptr);
   return WithWhere(status, "prologue");
 }
 
@@ -108,7 +128,7 @@ absl::Status PlanInstance::PrepareAll() {
     switch (buffer.storage) {
       case plan::Storage::Input: return frozen_[buffer.index] + operand.offset;
       case plan::Storage::Session: return session_memory_.data() + buffer.offset + operand.offset;
-      case plan::Storage::Constant: return ConstantBytes(*loaded_.plan) + buffer.offset + operand.offset;
+      case plan::Storage::Constant: return loaded_.constants + buffer.offset + operand.offset;
       default: return nullptr;  // not frozen: not read
     }
   };
@@ -153,7 +173,11 @@ absl::StatusOr<const ReadyLibrary*> PlanInstance::MakeReady(BoundPlan& bound, Bo
   if (before != nullptr && before->fork_generation == ForkGeneration()) return before;
   auto ready = std::make_unique<ReadyLibrary>();
   ready->fork_generation = ForkGeneration();
-  ASSIGN_OR_RETURN(ready->call, library::Prepare(SpecOf(library), Text(library.step->provider())));
+  if (context_.executable->device().is_host()) {
+    ASSIGN_OR_RETURN(ready->call, library::Prepare(SpecOf(library), Text(library.step->provider())));
+  } else {
+    ASSIGN_OR_RETURN(ready->call, library::PrepareCuda(SpecOf(library)));
+  }
   for (int i = 0; i < 2; ++i) {
     if (ready->call->pack_key(i).empty()) continue;
     ASSIGN_OR_RETURN(ready->packed[i], Packed(*ready->call, i, operands[i]));
@@ -166,19 +190,21 @@ absl::StatusOr<const ReadyLibrary*> PlanInstance::MakeReady(BoundPlan& bound, Bo
 }
 
 absl::Status PlanInstance::Run(absl::Span<const preheat_tensor> inputs, absl::Span<const preheat_tensor> outputs,
-                               std::vector<double>* seconds) {
+                               std::vector<double>* seconds, Stream stream) {
   RETURN_IF_ERROR(CheckCount(inputs.size(), loaded_.free_inputs.size(), "inputs"));
   RETURN_IF_ERROR(CheckCount(outputs.size(), loaded_.passed_outputs.size(), "outputs"));
-  Lease state(*this);
+  ASSIGN_OR_RETURN(std::unique_ptr<RunState> taken, TakeState(stream));
+  Lease state(*this, std::move(taken));
   RETURN_IF_ERROR(BindSymbols(loaded_, loaded_.free_inputs, inputs.data(), state->symbols.data()));
   ASSIGN_OR_RETURN(state->bound, BoundFor(state->symbols));
   const int64_t* values = state->bound->values.data();
+  const int32_t device_type = DeviceTypeOf(context_.executable->device());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    RETURN_IF_ERROR(CheckInput(loaded_, loaded_.free_inputs[i], inputs[i], values));
+    RETURN_IF_ERROR(CheckInput(loaded_, loaded_.free_inputs[i], inputs[i], values, device_type));
     state->inputs[loaded_.free_inputs[i]] = static_cast<char*>(inputs[i].data);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    RETURN_IF_ERROR(CheckOutput(loaded_, loaded_.passed_outputs[i], outputs[i], values));
+    RETURN_IF_ERROR(CheckOutput(loaded_, loaded_.passed_outputs[i], outputs[i], values, device_type));
     state->outputs[loaded_.passed_outputs[i]] = static_cast<char*>(outputs[i].data);
   }
   state->seconds = seconds;
@@ -186,8 +212,9 @@ absl::Status PlanInstance::Run(absl::Span<const preheat_tensor> inputs, absl::Sp
 }
 
 absl::Status PlanInstance::RunRaw(const int64_t* symbols, void* const* inputs, void* const* outputs, void* arena,
-                                  std::vector<double>* seconds) {
-  Lease state(*this);
+                                  std::vector<double>* seconds, Stream stream) {
+  ASSIGN_OR_RETURN(std::unique_ptr<RunState> taken, TakeState(stream));
+  Lease state(*this, std::move(taken));
   std::copy_n(symbols, state->symbols.size(), state->symbols.begin());
   ASSIGN_OR_RETURN(state->bound, BoundFor(state->symbols));
   for (size_t i = 0; i < loaded_.free_inputs.size(); ++i) {

@@ -36,7 +36,10 @@ class Block {
 
 // What one run needs of its own. Kept and used again, so that a run in steady state allocates nothing.
 struct RunState {
-  explicit RunState(Device& device) : arena(device), scratch(device) {}
+  explicit RunState(Device& device) : arena(device), scratch(device), device_(device) {}
+  ~RunState() { device_.FreeShared(shared); }
+  RunState(const RunState&) = delete;
+  RunState& operator=(const RunState&) = delete;
 
   std::shared_ptr<BoundPlan> bound;
   std::vector<int64_t> symbols;
@@ -50,8 +53,14 @@ struct RunState {
   Block arena;
   Block scratch;
   char* given_arena = nullptr;  // the caller's, used in place of `arena`
-  int32_t error = 0;
+  Stream stream = nullptr;
+  // What host and device both address: the error word, and after 8 bytes the values of integer inputs, one a symbol.
+  int64_t* shared = nullptr;
+  int32_t* error() const { return reinterpret_cast<int32_t*>(shared); }
   std::vector<double>* seconds = nullptr;  // one a step, when the run is profiled
+
+ private:
+  Device& device_;
 };
 
 // What the plans of a session share.
@@ -75,10 +84,10 @@ class PlanInstance {
 
   // As preheat_session_run. `seconds`: null, or where each step's time goes.
   absl::Status Run(absl::Span<const preheat_tensor> inputs, absl::Span<const preheat_tensor> outputs,
-                   std::vector<double>* seconds);
+                   std::vector<double>* seconds, Stream stream = nullptr);
   // As preheat_session_run_raw.
   absl::Status RunRaw(const int64_t* symbols, void* const* inputs, void* const* outputs, void* arena,
-                      std::vector<double>* seconds);
+                      std::vector<double>* seconds, Stream stream = nullptr);
 
   // --- For run_plan.cc ---
   const LoadedPlan& loaded() const { return loaded_; }
@@ -94,6 +103,7 @@ class PlanInstance {
 
  private:
   class Lease;
+  absl::StatusOr<std::unique_ptr<RunState>> TakeState(Stream stream);
   absl::Status RunPrologue();
   absl::Status PrepareAll();
   absl::StatusOr<const void*> Packed(const library::PreparedCall& call, int operand, const void* from);

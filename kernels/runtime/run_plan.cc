@@ -1,5 +1,6 @@
 #include "kernels/runtime/run_plan.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -20,6 +21,8 @@ class Runner {
   Runner(PlanInstance& instance, RunState& state) : instance_(instance), state_(state) {}
 
   absl::Status Run() {
+    // What a kernel has reported since the last look: on a GPU the run before this one.
+    if (*state_.error() != 0) return KernelError();
     RETURN_IF_ERROR(PlaceBuffers(0));
     if (state_.seconds != nullptr) state_.seconds->assign(state_.bound->steps.size(), 0);
     // The list's length is the same under every binding; the binding itself may change on the way.
@@ -28,6 +31,7 @@ class Runner {
       const auto start = state_.seconds != nullptr ? Now() : Time();
       absl::Status status = RunStep(step);
       if (!status.ok()) return WithWhere(std::move(status), absl::StrCat("step ", i, " (", Name(step), ")"));
+      if (state_.seconds != nullptr) RETURN_IF_ERROR(device().Synchronize(state_.stream));
       if (state_.seconds != nullptr) (*state_.seconds)[i] = std::chrono::duration<double>(Now() - start).count();
     }
     return absl::OkStatus();
@@ -43,10 +47,21 @@ class Runner {
   absl::Status PlaceBuffers(int64_t keep_arena) {
     const BoundPlan& bound = *state_.bound;
     if (state_.given_arena == nullptr) RETURN_IF_ERROR(state_.arena.Reserve(bound.arena_bytes, keep_arena));
+    if (!device().is_host()) RETURN_IF_ERROR(ShareSymbols());
     state_.addresses.resize(bound.buffers.size());
     for (size_t i = 0; i < bound.buffers.size(); ++i) state_.addresses[i] = AddressOf(bound.buffers[i]);
     state_.arguments.resize(bound.arguments.size());
     for (size_t i = 0; i < bound.arguments.size(); ++i) state_.arguments[i] = state_.addresses[bound.arguments[i]];
+    return absl::OkStatus();
+  }
+
+  // A GPU reads integer inputs from memory that both address. Work still under way may read the last run's.
+  absl::Status ShareSymbols() {
+    for (size_t i = 0; i < state_.symbols.size(); ++i) {
+      if (state_.shared[1 + i] == state_.symbols[i]) continue;
+      RETURN_IF_ERROR(device().Synchronize(state_.stream));
+      state_.shared[1 + i] = state_.symbols[i];
+    }
     return absl::OkStatus();
   }
 
@@ -59,20 +74,21 @@ class Runner {
       case plan::Storage::Session: return instance_.session_memory() + buffer.offset;
       case plan::Storage::Constant: break;
     }
-    // Nothing writes it: check_plan has seen to that.
-    return const_cast<char*>(ConstantBytes(*instance_.loaded().plan)) + buffer.offset;
+    return instance_.loaded().constants + buffer.offset;
   }
 
   // An integer input lies where its symbol's value is.
   char* InputAddress(uint32_t input) {
     const int32_t symbol = instance_.loaded().size_symbol[input];
-    return symbol < 0 ? state_.inputs[input] : reinterpret_cast<char*>(&state_.symbols[static_cast<size_t>(symbol)]);
+    if (symbol < 0) return state_.inputs[input];
+    const size_t i = static_cast<size_t>(symbol);
+    return reinterpret_cast<char*>(device().is_host() ? &state_.symbols[i] : &state_.shared[1 + i]);
   }
 
   char* AddressOf(const BoundOperand& operand) const { return state_.addresses[operand.buffer] + operand.offset; }
 
   preheat_tensor TensorOf(char* data, int32_t dtype, int32_t rank, const int64_t* sizes, const int64_t* strides) const {
-    return {data, dtype, rank, sizes, strides, PREHEAT_CPU, 0};
+    return {data, dtype, rank, sizes, strides, DeviceTypeOf(device()), device().ordinal()};
   }
   preheat_tensor TensorOf(uint32_t buffer) const {
     const BoundBuffer& b = state_.bound->buffers[buffer];
@@ -99,26 +115,33 @@ class Runner {
   const plan::Step& Control(const BoundStep& step) const { return *state_.bound->controls[step.index].step; }
 
   absl::Status RunKernel(const BoundKernel& kernel) {
-    if (kernel.extent == 0) return absl::OkStatus();
+    if (kernel.extent == 0 || kernel.grid[0] == 0) return absl::OkStatus();
     Launch launch;
     launch.function = kernel.function;
     launch.buffers = state_.arguments.data() + kernel.first_argument;
+    launch.num_buffers = kernel.num_arguments;
     launch.scalars = kernel.scalars;
-    launch.error = &state_.error;
+    launch.num_scalars = kernel.num_scalars;
+    launch.error = state_.error();
     launch.extent = kernel.extent;
     launch.grain = kernel.grain;
     launch.scratch_bytes = kernel.scratch_bytes;
     if (kernel.scratch_bytes > 0) {
-      RETURN_IF_ERROR(state_.scratch.Reserve(kernel.scratch_bytes * ThreadsFor(kernel.extent, kernel.grain)));
+      const int64_t owners = device().is_host() ? ThreadsFor(kernel.extent, kernel.grain) : kernel.grid[0];
+      RETURN_IF_ERROR(state_.scratch.Reserve(kernel.scratch_bytes * owners));
     }
+    std::copy_n(kernel.grid, 3, launch.grid);
+    std::copy_n(kernel.block, 3, launch.block);
+    launch.shared_bytes = kernel.shared_bytes;
     launch.scratch = state_.scratch.data();
-    RETURN_IF_ERROR(device().Launch(launch, nullptr));
-    return state_.error == 0 ? absl::OkStatus() : KernelError();
+    RETURN_IF_ERROR(device().Launch(launch, state_.stream));
+    return *state_.error() == 0 ? absl::OkStatus() : KernelError();
   }
 
-  absl::Status KernelError() const {
+  // Reports and clears it.
+  absl::Status KernelError() {
+    const uint32_t site = static_cast<uint32_t>(std::exchange(*state_.error(), 0)) - 1;
     const auto* sites = instance_.loaded().plan->error_sites();
-    const uint32_t site = static_cast<uint32_t>(state_.error) - 1;
     const std::string op = site < Count(sites) ? Text(sites->Get(site)) : "an operator";
     const bool division =
         absl::StrContains(op, "div") || absl::StrContains(op, "remainder") || absl::StrContains(op, "fmod");
@@ -148,6 +171,7 @@ class Runner {
     addresses.epilogue = state_.epilogue.data();
     RETURN_IF_ERROR(state_.scratch.Reserve(ready->scratch_bytes));
     addresses.scratch = state_.scratch.data();
+    addresses.stream = state_.stream;
     return ready->call->Run(addresses);
   }
 
@@ -170,7 +194,7 @@ class Runner {
                                              Count(call.step->results()),
                                              state_.defined.data(),
                                              num_defined,
-                                             nullptr};
+                                             state_.stream};
     RETURN_IF_ERROR(FromC(context.extern_handler(context.extern_context, &extern_call)));
     for (uint32_t i = 0; i < num_defined; ++i) RETURN_IF_ERROR(Define(call.step->defines()->Get(i), state_.defined[i]));
     return num_defined > 0 ? Rebind() : absl::OkStatus();
@@ -227,7 +251,7 @@ class Runner {
       tensors.push_back(SubplanTensor(subplan.loaded(), i, buffers->Get(i)));
     const size_t inputs = subplan.loaded().num_inputs();
     const absl::Span<const preheat_tensor> all(tensors);
-    return subplan.Run(all.first(inputs), all.subspan(inputs), nullptr);
+    return subplan.Run(all.first(inputs), all.subspan(inputs), nullptr, state_.stream);
   }
 
   // A subplan's integer input is passed by value, as any caller passes one.

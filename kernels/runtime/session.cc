@@ -43,13 +43,15 @@ absl::Status Session::Profiled(const Call& call) {
   return absl::OkStatus();
 }
 
-absl::Status Session::Run(absl::Span<const preheat_tensor> inputs, absl::Span<const preheat_tensor> outputs) {
-  return Profiled([&](std::vector<double>* seconds) { return root_->Run(inputs, outputs, seconds); });
+absl::Status Session::Run(absl::Span<const preheat_tensor> inputs, absl::Span<const preheat_tensor> outputs,
+                          Stream stream) {
+  return Profiled([&](std::vector<double>* seconds) { return root_->Run(inputs, outputs, seconds, stream); });
 }
 
-absl::Status Session::RunRaw(const int64_t* symbols, void* const* inputs, void* const* outputs, void* arena) {
+absl::Status Session::RunRaw(const int64_t* symbols, void* const* inputs, void* const* outputs, void* arena,
+                             Stream stream) {
   return Profiled(
-      [&](std::vector<double>* seconds) { return root_->RunRaw(symbols, inputs, outputs, arena, seconds); });
+      [&](std::vector<double>* seconds) { return root_->RunRaw(symbols, inputs, outputs, arena, seconds, stream); });
 }
 
 size_t Session::StepTimes(preheat_step_time* times, size_t capacity) {

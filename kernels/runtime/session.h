@@ -23,8 +23,10 @@ class Session {
                                                          const preheat_bind_options& options);
 
   absl::Status Refresh(const preheat_tensor* frozen, size_t num_frozen);
-  absl::Status Run(absl::Span<const preheat_tensor> inputs, absl::Span<const preheat_tensor> outputs);
-  absl::Status RunRaw(const int64_t* symbols, void* const* inputs, void* const* outputs, void* arena);
+  absl::Status Run(absl::Span<const preheat_tensor> inputs, absl::Span<const preheat_tensor> outputs,
+                   Stream stream = nullptr);
+  absl::Status RunRaw(const int64_t* symbols, void* const* inputs, void* const* outputs, void* arena,
+                      Stream stream = nullptr);
 
   void SetProfile(bool on) { profile_.store(on, std::memory_order_relaxed); }
   // Steps of the last profiled run, up to `capacity`; how many there are. Names live as long as the session.

@@ -50,6 +50,19 @@ void DeclineBroadcast(const preheat_lib_tensor& t) {
   }
 }
 
+// Some window sees padding alone. There the kernels of oneDNN 2.6 apply activations whose constants they have not
+// loaded.
+bool SeesPaddingAlone(const preheat_lib_call& call, int d, int64_t in, int64_t window, int64_t out) {
+  const int64_t dilation = call.dilation[d];
+  for (int64_t o = 0; o < out; ++o) {
+    const int64_t first = o * call.stride[d] - call.padding[d];
+    // The first tap at or after the input's first element.
+    const int64_t tap = first >= 0 ? 0 : (-first + dilation - 1) / dilation;
+    if (tap >= window || first + tap * dilation >= in) return true;
+  }
+  return false;
+}
+
 Geometry MakeGeometry(const preheat_lib_call& call, const preheat_lib_tensor& x, const preheat_lib_tensor& w,
                       const preheat_lib_tensor& y) {
   const dnnl::memory::data_type type = TypeOf(call.result.dtype);
@@ -69,6 +82,8 @@ Geometry MakeGeometry(const preheat_lib_call& call, const preheat_lib_tensor& x,
     g.y_any = g.y;
   }
   for (int d = 0; d < call.spatial; ++d) {
+    if (SeesPaddingAlone(call, d, x.sizes[d + 2], w.sizes[d + 2], y.sizes[d + 2]))
+      throw Declined{"a window of padding"};
     const int64_t span = call.dilation[d] * (w.sizes[d + 2] - 1) + 1;
     g.stride.push_back(call.stride[d]);
     g.dilation.push_back(call.dilation[d] - 1);  // oneDNN counts the gap

@@ -31,8 +31,8 @@ struct Epilogues {
 enum class ResidualAs { kBinary, kSum };
 
 // Takes the epilogues that networks have: bias?, activation? or bias?, residual, relu?. On other mixtures the kernels
-// of oneDNN 2.6 are not to be trusted: random calls found wrong results and crashes (a sigmoid before a sum where a
-// window sees padding alone, two additions, additions to results with gaps). Those are declined.
+// of oneDNN 2.6 are not to be trusted: random calls found wrong results and crashes (two additions,
+// additions to results with gaps). Those are declined.
 //
 // `channel_dim`: the dimension of the result that a bias follows. `residual_given`: the residuals' memory, one an
 // epilogue. `result`: the result's layout in the primitive, which a residual takes on. Appends to `arguments` what the

@@ -1,0 +1,294 @@
+#include "kernels/library/cuda/cublaslt.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/support/error.h"
+#include "compiler/support/status_macros.h"
+
+namespace preheat::library {
+namespace {
+
+// The part of cuBLASLt's C interface that is used here; results are 0 when all went well.
+struct Algorithm {
+  uint64_t data[8];
+};
+struct Heuristic {
+  Algorithm algorithm;
+  size_t workspace;
+  int state;
+  float waves;
+  int reserved[4];
+};
+struct Lt {
+  int (*create)(void** handle);
+  int (*desc_create)(void** desc, int compute, int scale);
+  int (*desc_destroy)(void* desc);
+  int (*desc_set)(void* desc, int attribute, const void* value, size_t bytes);
+  int (*layout_create)(void** layout, int type, uint64_t rows, uint64_t columns, int64_t stride);
+  int (*layout_destroy)(void* layout);
+  int (*layout_set)(void* layout, int attribute, const void* value, size_t bytes);
+  int (*preference_create)(void** preference);
+  int (*preference_destroy)(void* preference);
+  int (*preference_set)(void* preference, int attribute, const void* value, size_t bytes);
+  int (*heuristic)(void* handle, void* desc, void* a, void* b, void* c, void* d, void* preference, int wanted, Heuristic*, int* found);
+  int (*matmul)(void* handle, void* desc, const void* alpha, const void* a, void* a_layout, const void* b, void* b_layout,
+                const void* beta, const void* c, void* c_layout, void* d, void* d_layout, const Algorithm*, void* workspace,
+                size_t workspace_bytes, void* stream);
+  void* handle = nullptr;
+};
+constexpr int kTransA = 3, kTransB = 4;           // attributes of a description
+constexpr int kBatchCount = 5, kBatchStride = 6;  // of a layout
+constexpr int kWorkspace = 1, kAlignmentA = 5;    // of a preference; B, C and D follow
+constexpr int kR32F = 0, kR64F = 1, kR16F = 2, kR16BF = 14, kCompute32F = 68, kCompute64F = 70;
+constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
+
+absl::Status Unsupported(std::string message) {
+  return MakeError(absl::StatusCode::kUnimplemented, {.kind = "unsupported_library_call",
+                                                      .message = std::move(message),
+                                                      .where = "",
+                                                      .fix = "exclude the operator, so that torch runs it"});
+}
+
+absl::StatusOr<Lt> Open() {
+  const char* named = std::getenv("PREHEAT_CUBLASLT");
+  void* library = nullptr;
+  if (named != nullptr && *named != 0) {
+    library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
+  } else {
+    for (const char* name : {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}) {
+      if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    }
+  }
+  Lt lt = {};
+  bool found = library != nullptr;
+  const auto find = [&](const char* name, auto* function) {
+    *reinterpret_cast<void**>(function) = found ? dlsym(library, name) : nullptr;
+    found = found && *reinterpret_cast<void**>(function) != nullptr;
+  };
+  find("cublasLtCreate", &lt.create);
+  find("cublasLtMatmulDescCreate", &lt.desc_create);
+  find("cublasLtMatmulDescDestroy", &lt.desc_destroy);
+  find("cublasLtMatmulDescSetAttribute", &lt.desc_set);
+  find("cublasLtMatrixLayoutCreate", &lt.layout_create);
+  find("cublasLtMatrixLayoutDestroy", &lt.layout_destroy);
+  find("cublasLtMatrixLayoutSetAttribute", &lt.layout_set);
+  find("cublasLtMatmulPreferenceCreate", &lt.preference_create);
+  find("cublasLtMatmulPreferenceDestroy", &lt.preference_destroy);
+  find("cublasLtMatmulPreferenceSetAttribute", &lt.preference_set);
+  find("cublasLtMatmulAlgoGetHeuristic", &lt.heuristic);
+  find("cublasLtMatmul", &lt.matmul);
+  if (found && lt.create(&lt.handle) == 0) return lt;
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   {.kind = "no_cublaslt",
+                    .message = "cuBLASLt, which multiplies matrices on a GPU, was not found or does not start",
+                    .where = "",
+                    .fix = "install CUDA 12 or later or the Python package nvidia-cublas, or name the library in PREHEAT_CUBLASLT"});
+}
+
+absl::StatusOr<const Lt*> Library() {
+  static const absl::StatusOr<Lt>& lt = *new absl::StatusOr<Lt>(Open());
+  if (!lt.ok()) return lt.status();
+  return &*lt;
+}
+
+// The last two dimensions of a tensor as cuBLASLt's column-major matrix of `rows` by `columns`, or of its transpose.
+struct Matrix {
+  int64_t rows = 0, columns = 0, stride = 0;
+  bool transposed = false;
+};
+
+// rows, columns: of the wanted matrix, with their strides.
+absl::StatusOr<Matrix> AsMatrix(int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride) {
+  const bool rows_dense = row_stride == 1 || rows == 1, columns_dense = column_stride == 1 || columns == 1;
+  if (rows_dense && (columns == 1 || column_stride >= rows)) {
+    return Matrix{rows, columns, columns == 1 ? rows : column_stride, false};
+  }
+  if (columns_dense && (rows == 1 || row_stride >= columns)) {
+    return Matrix{columns, rows, rows == 1 ? columns : row_stride, true};
+  }
+  return Unsupported("a matrix product's operand has no dense dimension");
+}
+
+// One batch dimension that cuBLASLt walks, and outer ones that are looped over.
+struct Batches {
+  int64_t count = 1;
+  int64_t strides[3] = {0, 0, 0};  // a, b, result
+  std::vector<int64_t> outer_sizes;
+  std::vector<int64_t> outer_strides[3];
+};
+
+Batches BatchesOf(const CallSpec& call) {
+  const TensorSpec* tensors[3] = {&call.operands[0], &call.operands[1], &call.result};
+  const int rank = call.result.rank();
+  Batches b;
+  int d = rank - 3;
+  while (d >= 0 && call.result.sizes[d] == 1) --d;
+  if (d < 0) return b;
+  b.count = call.result.sizes[d];
+  for (int i = 0; i < 3; ++i) b.strides[i] = tensors[i]->strides[d];
+  for (--d; d >= 0; --d) {
+    if (call.result.sizes[d] == 1) continue;
+    bool joins = b.outer_sizes.empty();
+    for (int i = 0; i < 3; ++i) joins = joins && tensors[i]->strides[d] == b.strides[i] * b.count;
+    if (joins) {
+      b.count *= call.result.sizes[d];
+      continue;
+    }
+    b.outer_sizes.push_back(call.result.sizes[d]);
+    for (int i = 0; i < 3; ++i) b.outer_strides[i].push_back(tensors[i]->strides[d]);
+  }
+  return b;
+}
+
+class LtMatmul : public PreparedCall {
+ public:
+  explicit LtMatmul(const Lt& lt) : lt_(lt) {}
+  ~LtMatmul() override {
+    for (void* layout : {first_, second_, result_}) {
+      if (layout != nullptr) lt_.layout_destroy(layout);
+    }
+    if (desc_ != nullptr) lt_.desc_destroy(desc_);
+  }
+
+  absl::string_view provider() const override { return "cublaslt"; }
+  int64_t scratch_bytes() const override { return kWorkspaceBytes; }
+  std::string pack_key(int) const override { return ""; }
+  int64_t packed_bytes(int) const override { return 0; }
+  absl::Status Pack(int, const void*, void*) const override { return absl::OkStatus(); }
+
+  absl::Status Prepare(const CallSpec& call) {
+    RETURN_IF_ERROR(ChooseTypes(call.result.dtype));
+    batches_ = BatchesOf(call);
+    empty_ = call.result.elements() == 0;
+    if (empty_) return absl::OkStatus();
+    const int r = call.result.rank();
+    const TensorSpec &a = call.operands[0], &b = call.operands[1], &c = call.result;
+    const int64_t m = c.sizes[r - 2], n = c.sizes[r - 1], k = a.sizes[r - 1];
+    if (k == 0) return Unsupported("a matrix product over no elements");
+    // The result in columns: itself, or its transpose, whose factors are exchanged.
+    ASSIGN_OR_RETURN(Matrix plain, AsMatrix(m, c.strides[r - 2], n, c.strides[r - 1]));
+    swapped_ = plain.transposed;
+    Matrix first, second;
+    if (swapped_) {
+      ASSIGN_OR_RETURN(first, AsMatrix(n, b.strides[r - 1], k, b.strides[r - 2]));
+      ASSIGN_OR_RETURN(second, AsMatrix(k, a.strides[r - 1], m, a.strides[r - 2]));
+    } else {
+      ASSIGN_OR_RETURN(first, AsMatrix(m, a.strides[r - 2], k, a.strides[r - 1]));
+      ASSIGN_OR_RETURN(second, AsMatrix(k, b.strides[r - 2], n, b.strides[r - 1]));
+    }
+    RETURN_IF_ERROR(Ok(lt_.desc_create(&desc_, double_ ? kCompute64F : kCompute32F, double_ ? kR64F : kR32F), "description"));
+    RETURN_IF_ERROR(SetTransposed(kTransA, first));
+    RETURN_IF_ERROR(SetTransposed(kTransB, second));
+    RETURN_IF_ERROR(MakeLayout(first, batches_.strides[swapped_ ? 1 : 0], &first_));
+    RETURN_IF_ERROR(MakeLayout(second, batches_.strides[swapped_ ? 0 : 1], &second_));
+    RETURN_IF_ERROR(MakeLayout(plain, batches_.strides[2], &result_));
+    RETURN_IF_ERROR(Choose(16, &aligned_));
+    return Choose(static_cast<uint32_t>(size_), &any_);
+  }
+
+  absl::Status Run(const preheat_lib_addresses& addresses) const override {
+    if (empty_) return absl::OkStatus();
+    std::vector<int64_t> index(batches_.outer_sizes.size(), 0);
+    while (true) {
+      int64_t offsets[3] = {0, 0, 0};
+      for (int i = 0; i < 3; ++i) {
+        for (size_t d = 0; d < index.size(); ++d) offsets[i] += index[d] * batches_.outer_strides[i][d];
+      }
+      RETURN_IF_ERROR(Multiply(static_cast<const char*>(addresses.operands[0]) + offsets[0] * size_,
+                               static_cast<const char*>(addresses.operands[1]) + offsets[1] * size_,
+                               static_cast<char*>(addresses.result) + offsets[2] * size_, addresses));
+      size_t d = 0;
+      while (d < index.size() && ++index[d] == batches_.outer_sizes[d]) index[d++] = 0;
+      if (d == index.size()) return absl::OkStatus();
+    }
+  }
+
+ private:
+  absl::Status ChooseTypes(int32_t dtype) {
+    switch (static_cast<DType>(dtype)) {
+      case DType::kF32: type_ = kR32F, size_ = 4; break;
+      case DType::kF64: type_ = kR64F, size_ = 8, double_ = true; break;
+      case DType::kF16: type_ = kR16F, size_ = 2; break;
+      case DType::kBF16: type_ = kR16BF, size_ = 2; break;
+      default: return Unsupported("a matrix product of integers on a GPU");
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status Ok(int status, absl::string_view what) {
+    if (status == 0) return absl::OkStatus();
+    return MakeError(absl::StatusCode::kInternal, {.kind = "cublaslt_error",
+                                                   .message = absl::StrCat("cuBLASLt: ", what, " gave status ", status),
+                                                   .where = "",
+                                                   .fix = ""});
+  }
+
+  absl::Status SetTransposed(int attribute, const Matrix& matrix) {
+    const int32_t operation = matrix.transposed ? 1 : 0;
+    return Ok(lt_.desc_set(desc_, attribute, &operation, sizeof(operation)), "transposition");
+  }
+
+  absl::Status MakeLayout(const Matrix& matrix, int64_t batch_stride, void** layout) {
+    RETURN_IF_ERROR(Ok(lt_.layout_create(layout, type_, static_cast<uint64_t>(matrix.rows), static_cast<uint64_t>(matrix.columns), matrix.stride), "layout"));
+    if (batches_.count == 1) return absl::OkStatus();
+    const int32_t count = static_cast<int32_t>(batches_.count);
+    RETURN_IF_ERROR(Ok(lt_.layout_set(*layout, kBatchCount, &count, sizeof(count)), "batch count"));
+    return Ok(lt_.layout_set(*layout, kBatchStride, &batch_stride, sizeof(batch_stride)), "batch stride");
+  }
+
+  // The library's own choice for addresses of this alignment.
+  absl::Status Choose(uint32_t alignment, Algorithm* algorithm) {
+    void* preference = nullptr;
+    RETURN_IF_ERROR(Ok(lt_.preference_create(&preference), "preference"));
+    const uint64_t workspace = static_cast<uint64_t>(kWorkspaceBytes);
+    int status = lt_.preference_set(preference, kWorkspace, &workspace, sizeof(workspace));
+    for (int i = 0; i < 4 && status == 0; ++i) status = lt_.preference_set(preference, kAlignmentA + i, &alignment, sizeof(alignment));
+    Heuristic best = {};
+    int found = 0;
+    if (status == 0) status = lt_.heuristic(lt_.handle, desc_, first_, second_, result_, result_, preference, 1, &best, &found);
+    lt_.preference_destroy(preference);
+    RETURN_IF_ERROR(Ok(status, "heuristic"));
+    if (found == 0) return Unsupported("cuBLASLt has no algorithm for this matrix product");
+    *algorithm = best.algorithm;
+    return absl::OkStatus();
+  }
+
+  absl::Status Multiply(const void* a, const void* b, void* c, const preheat_lib_addresses& addresses) const {
+    const float one = 1, zero = 0;
+    const double one_double = 1, zero_double = 0;
+    const void* alpha = double_ ? static_cast<const void*>(&one_double) : &one;
+    const void* beta = double_ ? static_cast<const void*>(&zero_double) : &zero;
+    const uintptr_t all = reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b) | reinterpret_cast<uintptr_t>(c);
+    return Ok(lt_.matmul(lt_.handle, desc_, alpha, swapped_ ? b : a, first_, swapped_ ? a : b, second_, beta, c, result_, c, result_,
+                         all % 16 == 0 ? &aligned_ : &any_, addresses.scratch, static_cast<size_t>(kWorkspaceBytes), addresses.stream),
+              "the product");
+  }
+
+  const Lt& lt_;
+  Batches batches_;
+  int type_ = 0;
+  int64_t size_ = 0;
+  bool double_ = false, swapped_ = false, empty_ = false;
+  void *desc_ = nullptr, *first_ = nullptr, *second_ = nullptr, *result_ = nullptr;
+  Algorithm aligned_ = {}, any_ = {};
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PreparedCall>> PrepareCuda(const CallSpec& call) {
+  if (call.op != PREHEAT_LIB_MATMUL) return Unsupported("convolutions on a GPU");
+  if (!call.epilogue.empty()) return Unsupported("a matrix product with an epilogue on a GPU");
+  ASSIGN_OR_RETURN(const Lt* lt, Library());
+  auto prepared = std::make_unique<LtMatmul>(*lt);
+  RETURN_IF_ERROR(prepared->Prepare(call));
+  return std::unique_ptr<PreparedCall>(std::move(prepared));
+}
+
+}  // namespace preheat::library
