@@ -29,7 +29,7 @@ constexpr Wrong kWrong[] = {
     {"version: 1\nmodels:\n  - source: a.pt2\n    buckets: [{seq: 1, seq: 2}]", "duplicate_field", "b.yaml:4:24"},
     {"version: 1\ndefaults: {mode: slow}\nmodels: [{source: a.pt2}]", "unknown_mode", "b.yaml:2:18"},
     {"version: 1\ndefaults: {freeze: perhaps}\nmodels: [{source: a.pt2}]", "wrong_type", "b.yaml:2:20"},
-    {"version: 1\nmodels: [{source: a.pt2}", "malformed_yaml", "b.yaml:2:9"},
+    {"version: 1\nmodels: [{source: a.pt2}", "malformed_yaml", "b.yaml:2:1"},
     {"just text", "wrong_type", "b.yaml:1:1"},
     {"", "wrong_type", "b.yaml"},
 };
@@ -72,7 +72,7 @@ models:
   std::vector<std::pair<int64_t, int64_t>> found;
   for (const BucketDims& dims : bert.buckets) found.emplace_back(dims.at("batch").value, dims.at("seq").value);
   EXPECT_EQ(found, (std::vector<std::pair<int64_t, int64_t>>{{1, 64}, {1, 128}, {8, 128}, {32, 128}}));
-  EXPECT_EQ(bert.buckets[1].at("seq").value_at, "dir/b.yaml:8:29");
+  EXPECT_EQ(bert.buckets[1].at("seq").value_at, "dir/b.yaml:8:30");
   const BucketModel& mlp = (*models)[1];
   EXPECT_EQ(mlp.name, "mlp");
   EXPECT_EQ(mlp.source, "/abs/mlp.pt2");

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import signal
 import subprocess
+import sys
 import time
 
 from service import PATIENCE, Cli, Server, start_server, stop_server
@@ -86,6 +87,27 @@ def test_listing_showing_removing(fresh: Server, models: pathlib.Path, tmp_path:
     assert cli.ok("gc", "--dry-run")["dry_run"] is True
     assert cli.fails(1, "show", key)["kind"] == "unknown_key"
     assert cli.ok("compile", models / "mlp.pt2")["key"] == key
+
+
+def test_bundle(cli: Cli, tmp_path: pathlib.Path) -> None:
+    """The very programs that a training job would submit."""
+    bundle = tmp_path / "net.preheat"
+    write = (
+        "import sys, torch, preheat; torch.manual_seed(0);"
+        "net = torch.nn.Sequential(torch.nn.Linear(8, 9), torch.nn.GELU());"
+        "preheat.export(net, (torch.randn(3, 8),), sys.argv[1], train=True)"
+    )
+    subprocess.run([sys.executable, "-c", write, bundle], check=True, timeout=PATIENCE)
+    compiled = cli.ok("compile", bundle)
+    assert compiled["result"] == "compiled"
+    assert [program["kind"] for program in compiled["programs"]] == ["forward", "backward"]
+    again = cli.ok("compile", bundle)
+    assert again["result"] == "hit"
+    assert [p["key"] for p in again["programs"]] == [p["key"] for p in compiled["programs"]]
+    error = cli.fails(2, "verify", bundle)
+    assert error["kind"] == "ambiguous_program"
+    name = error["fix"].rpartition(", ")[2]
+    assert cli.ok("verify", bundle, "--program", name)["ok"] is True
 
 
 def test_why_miss(cli: Cli, models: pathlib.Path) -> None:
