@@ -81,7 +81,9 @@ class CompiledGraph:
         layout = self._layout(given)
         fitted = list(given)
         for index, sizes, strides in layout.inputs:
-            fitted[index] = _fit(given[index], sizes, strides)
+            t = given[index]
+            if t.shape != sizes or t.stride() != strides or t.data_ptr() % _ALIGNMENT or t.is_neg() or t.is_conj():
+                fitted[index] = _fit(t, sizes, strides)
         inputs = [fitted[s.argument] if s.constant is None else s.constant for s in self._built.inputs]
         session = self._bound(inputs)
         outputs = [torch.empty_strided(sizes, strides, dtype=dtype) for sizes, strides, dtype in layout.outputs]

@@ -101,13 +101,23 @@ def _flatten(returned: Any) -> list[torch.Tensor | None]:
     return out
 
 
+class _GpuBytes:
+    """Memory of the runtime's on a GPU, as torch.as_tensor takes it."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (address, False), "version": 3}
+
+
 def tensor_at(t: runtime.Tensor) -> torch.Tensor:
     """The runtime's memory as a tensor; nothing is copied."""
     sizes, strides = t.sizes[: t.rank], t.strides[: t.rank]
     dtype = dtypes.from_number(t.dtype)
     if not t.data or 0 in sizes:
-        return torch.empty_strided(sizes, strides, dtype=dtype)
+        return torch.empty_strided(sizes, strides, dtype=dtype, device="cuda" if t.device_type == runtime.CUDA else "cpu")
     extent = 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
+    if t.device_type == runtime.CUDA:
+        owner = _GpuBytes(t.data, extent * dtype.itemsize)
+        return torch.as_tensor(owner, device=f"cuda:{t.device_index}").view(dtype).as_strided(sizes, strides)
     memory = (ctypes.c_char * (extent * dtype.itemsize)).from_address(t.data)
     return torch.frombuffer(memory, dtype=dtype).as_strided(sizes, strides)
 

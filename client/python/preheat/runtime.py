@@ -17,6 +17,7 @@ from preheat._proto import compile_pb2 as pb
 from preheat.errors import PreheatError
 
 ABI = 1
+CUDA = 1  # preheat_device_type
 
 
 class Tensor(ctypes.Structure):
@@ -175,12 +176,25 @@ def describe(tensors: Sequence[torch.Tensor | int]) -> tuple[Any, list[Any]]:
             slot.dtype = 5
             continue
         number = dtypes.number(t.dtype)
-        if number is None or t.device.type != "cpu":
+        if number is None or t.device.type not in ("cpu", "cuda"):
             raise PreheatError(
                 "INVALID_ARGUMENT", "dtype_mismatch", f"no tensor of {t.dtype} on {t.device} can be passed"
             )
         slot.dtype, slot.data = number, t.data_ptr() or None
+        if t.device.type == "cuda":
+            slot.device_type, slot.device_index = CUDA, t.device.index
     return array, alive
+
+
+def device_of(tensors: Sequence[torch.Tensor | int]) -> torch.device:
+    """Where the tensors lie: the first one's device."""
+    return next((t.device for t in tensors if isinstance(t, torch.Tensor)), torch.device("cpu"))
+
+
+def stream_of(tensors: Sequence[torch.Tensor]) -> int | None:
+    """Torch's current stream where they lie; null on a CPU."""
+    device = device_of(tensors)
+    return torch.cuda.current_stream(device).cuda_stream or None if device.type == "cuda" else None
 
 
 class Executable:
@@ -223,7 +237,7 @@ class Executable:
         del alive
         return symbols
 
-    def empty_outputs(self, symbols: Any) -> list[torch.Tensor]:
+    def empty_outputs(self, symbols: Any, device: torch.device | str = "cpu") -> list[torch.Tensor]:
         """Memory of torch's for every output that mutates no input."""
         lib, out = library(), []
         for i, info in enumerate(self.outputs):
@@ -232,7 +246,9 @@ class Executable:
             sizes, strides = (ctypes.c_int64 * max(info.rank, 1))(), (ctypes.c_int64 * max(info.rank, 1))()
             lib.preheat_output_shape(self._handle, symbols, i, sizes, strides)
             out.append(
-                torch.empty_strided(sizes[: info.rank], strides[: info.rank], dtype=dtypes.from_number(info.dtype))
+                torch.empty_strided(
+                    sizes[: info.rank], strides[: info.rank], dtype=dtypes.from_number(info.dtype), device=device
+                )
             )
         return out
 
@@ -265,7 +281,7 @@ class Session:
         infos = iter(self.frozen)
         given = iter(inputs)
         every = [next(infos) if info.frozen else next(given) for info in self.executable.inputs]
-        outputs = self.executable.empty_outputs(self.executable.bind_symbols(every))
+        outputs = self.executable.empty_outputs(self.executable.bind_symbols(every), device_of(every))
         self.run_into(inputs, outputs)
         return outputs
 
@@ -273,7 +289,8 @@ class Session:
         """The same with memory of the caller's for the results."""
         array, alive = describe(inputs)
         results, alive_too = describe(outputs)
-        status = library().preheat_session_run(self._handle, array, len(inputs), results, len(outputs), None)
+        status = library().preheat_session_run(self._handle, array, len(inputs), results, len(outputs),
+                                                stream_of(outputs))  # fmt: skip
         del alive, alive_too
         self.check(status)
 
@@ -283,7 +300,8 @@ class Session:
         """The same for a caller that has compared types itself; `symbols` as from `bind_symbols`."""
         pointers = (ctypes.c_void_p * (len(inputs) or 1))(*[0 if isinstance(t, int) else t.data_ptr() for t in inputs])
         results = (ctypes.c_void_p * (len(outputs) or 1))(*[t.data_ptr() for t in outputs])
-        self.check(library().preheat_session_run_raw(self._handle, symbols, pointers, results, None, None))
+        stream = stream_of(outputs)
+        self.check(library().preheat_session_run_raw(self._handle, symbols, pointers, results, None, stream))
 
     def refresh(self, frozen: Sequence[torch.Tensor] | None = None) -> None:
         """The frozen inputs have other contents now, or are other tensors."""
