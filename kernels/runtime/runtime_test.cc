@@ -1,4 +1,7 @@
 // The runtime through its C ABI: plans built here, kernels compiled here.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -634,6 +637,36 @@ TEST(Concurrency, OneSessionServesManyThreadsAtManySizes) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
 }
+
+#if !defined(__SANITIZE_THREAD__)
+// Whatever threads the parent's libraries had: a child (a DataLoader's worker) has none of them, and must not wait for
+// them.
+TEST(Fork, AChildRunsTheParentsSession) {
+  flatbuffers::FlatBufferBuilder fbb;
+  PlanForTest p(fbb);
+  const EntryList square = p.Consts({256, 256});
+  const uint32_t a = p.Input(DType::F32, square, false, 4), b = p.Input(DType::F32, square, false, 4);
+  p.Run(p.MatMul(p.Operand(a), p.Operand(b), p.Operand(p.Output(DType::F32, square))));
+  Runtime runtime;
+  runtime.LoadAndBind(p.Finish());
+  std::vector<float> ones(256 * 256, 1.0f), result(256 * 256, 0.0f);
+  Tensor in(DType::F32, {256, 256}, ones.data()), out(DType::F32, {256, 256}, result.data());
+  const auto right = [&] {
+    return runtime.Run({in.tensor, in.tensor}, {out.tensor}) == "OK" &&
+           std::all_of(result.begin(), result.end(), [](float v) { return v == 256.0f; });
+  };
+  ASSERT_TRUE(right());
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    std::fill(result.begin(), result.end(), 0.0f);
+    _exit(right() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+#endif
 
 // --- Beside torch ---
 
