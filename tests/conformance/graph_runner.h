@@ -2,6 +2,7 @@
 #define PREHEAT_TESTS_CONFORMANCE_GRAPH_RUNNER_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "compiler/compile.h"
 #include "compiler/ir/graph.h"
 #include "compiler/ir/host_tensor.h"
+#include "kernels/device/device.h"
 
 namespace preheat::testing {
 
@@ -25,6 +27,7 @@ class GraphRunner {
  private:
   Canonical canonical_;
   Artifact artifact_;
+  std::unique_ptr<Device> gpu_;  // of a GPU's target
 };
 
 // Random values that suit a dtype: floats in [-2, 2], integers and positions in [0, `bound`).

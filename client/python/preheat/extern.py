@@ -113,7 +113,9 @@ def tensor_at(t: runtime.Tensor) -> torch.Tensor:
     sizes, strides = t.sizes[: t.rank], t.strides[: t.rank]
     dtype = dtypes.from_number(t.dtype)
     if not t.data or 0 in sizes:
-        return torch.empty_strided(sizes, strides, dtype=dtype, device="cuda" if t.device_type == runtime.CUDA else "cpu")
+        return torch.empty_strided(
+            sizes, strides, dtype=dtype, device="cuda" if t.device_type == runtime.CUDA else "cpu"
+        )
     extent = 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
     if t.device_type == runtime.CUDA:
         owner = _GpuBytes(t.data, extent * dtype.itemsize)

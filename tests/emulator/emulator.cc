@@ -1,0 +1,382 @@
+// NVRTC, the CUDA driver and cuBLASLt as far as Preheat uses them, on the host: named in PREHEAT_NVRTC, PREHEAT_CUDA_DRIVER and
+// PREHEAT_CUBLASLT, this library lets compiler and runtime go their whole way without a GPU. A "cubin" is a shared object made by g++.
+//
+// Threads of a block are fibers. Each runs to its next barrier before the next one starts, in turn upwards and downwards, so that a
+// missing barrier shows as a wrong result.
+#include <dlfcn.h>
+#include <elf.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+// --- Blocks of threads ---
+
+struct Dim3 {
+  unsigned x, y, z;
+};
+struct Thread {  // as in prelude.h
+  Dim3 thread, block, threads, blocks;
+  char* dynamic;
+  long long* slots;
+  void (*block_barrier)();
+  void (*warp_barrier)();
+};
+
+constexpr size_t kStack = 256 << 10;
+
+enum class State { kReady, kAtBlockBarrier, kAtWarpBarrier, kDone };
+
+struct Fiber {
+  ucontext_t context;
+  State state = State::kReady;
+};
+
+std::mutex g_mutex;  // one launch at a time
+ucontext_t g_scheduler;
+std::vector<Fiber> g_fibers;
+size_t g_running = 0;
+void (*g_kernel)(long*) = nullptr;
+long* g_arguments = nullptr;
+
+void YieldAs(State state) {
+  g_fibers[g_running].state = state;
+  swapcontext(&g_fibers[g_running].context, &g_scheduler);
+}
+void BlockBarrier() { YieldAs(State::kAtBlockBarrier); }
+void WarpBarrier() { YieldAs(State::kAtWarpBarrier); }
+void FiberMain() {
+  g_kernel(g_arguments);
+  YieldAs(State::kDone);
+}
+
+char* Stack(size_t fiber) {
+  static std::vector<char*> stacks;
+  while (stacks.size() <= fiber) {
+    stacks.push_back(static_cast<char*>(mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)));
+  }
+  return stacks[fiber];
+}
+
+void SetThread(Thread& t, size_t i) {
+  t.thread = {static_cast<unsigned>(i % t.threads.x), static_cast<unsigned>(i / t.threads.x % t.threads.y),
+              static_cast<unsigned>(i / t.threads.x / t.threads.y)};
+}
+
+// Lets those go on that stand at a barrier which all of their warp, or their block, have reached. False: a deadlock.
+bool Release(size_t count) {
+  bool any = false;
+  for (size_t warp = 0; warp < count; warp += 32) {
+    const size_t end = std::min(count, warp + 32);
+    bool all = true, some = false;
+    for (size_t i = warp; i < end; ++i) {
+      all &= g_fibers[i].state == State::kAtWarpBarrier;
+      some |= g_fibers[i].state == State::kAtWarpBarrier;
+    }
+    if (!all || !some) continue;
+    for (size_t i = warp; i < end; ++i) g_fibers[i].state = State::kReady;
+    any = true;
+  }
+  if (any) return true;
+  for (size_t i = 0; i < count; ++i) {
+    if (g_fibers[i].state != State::kAtBlockBarrier && g_fibers[i].state != State::kDone) return false;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (g_fibers[i].state == State::kAtBlockBarrier) g_fibers[i].state = State::kReady, any = true;
+  }
+  return any;
+}
+
+bool RunFibers(Thread& t, size_t count) {
+  g_fibers.resize(std::max(g_fibers.size(), count));
+  for (size_t i = 0; i < count; ++i) {
+    Fiber& fiber = g_fibers[i];
+    fiber.state = State::kReady;
+    getcontext(&fiber.context);
+    fiber.context.uc_stack = {Stack(i), 0, kStack};
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, FiberMain, 0);
+  }
+  for (bool upwards = true;; upwards = !upwards) {
+    for (size_t k = 0; k < count; ++k) {
+      g_running = upwards ? k : count - 1 - k;
+      if (g_fibers[g_running].state != State::kReady) continue;
+      SetThread(t, g_running);
+      swapcontext(&g_scheduler, &g_fibers[g_running].context);
+    }
+    if (std::all_of(g_fibers.begin(), g_fibers.begin() + static_cast<long>(count), [](const Fiber& f) { return f.state == State::kDone; })) return true;
+    if (!Release(count)) return false;
+  }
+}
+
+struct KernelFunction {
+  void (*run)(long* arguments) = nullptr;
+  Thread** thread = nullptr;
+  bool fibers = false;
+};
+
+bool RunBlock(const KernelFunction& kernel, Thread& t) {
+  const size_t count = size_t{t.threads.x} * t.threads.y * t.threads.z;
+  if (kernel.fibers) return RunFibers(t, count);
+  for (size_t i = 0; i < count; ++i) {
+    SetThread(t, i);
+    kernel.run(g_arguments);
+  }
+  return true;
+}
+
+// --- Sources to shared objects ---
+
+struct Program {
+  std::string source, log, code;
+};
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// A function that takes the arguments as an array, and what the emulator wants to know.
+std::string Adapted(const std::string& source) {
+  std::string text = "#include \"" PREHEAT_SOURCE_DIR "/tests/emulator/prelude.h\"\n" + source;
+  const std::string dynamic = "extern __shared__ __align__(16) char dynamic[];";
+  if (size_t at = text.find(dynamic); at != std::string::npos) text.replace(at, dynamic.size(), "char* dynamic = preheat_thread->dynamic;");
+  std::smatch match;
+  const std::regex head("extern \"C\" __global__ void (?:__launch_bounds__\\([0-9]+\\) )?(\\w+)\\(([^)]*)\\)");
+  if (!std::regex_search(source, match, head)) return text;
+  std::stringstream parameters(match[2].str());
+  std::string call, parameter;
+  for (int i = 0; std::getline(parameters, parameter, ','); ++i) {
+    std::string type = parameter.substr(0, parameter.rfind(' '));
+    if (size_t at = type.find("__restrict__"); at != std::string::npos) type.erase(at);
+    call += (i ? ", (" : "(") + type + ")a[" + std::to_string(i) + "]";
+  }
+  const bool fibers = source.find("__sync") != std::string::npos || source.find("__shfl") != std::string::npos;
+  return text + "extern \"C\" void " + match[1].str() + "__call(long* a) { " + match[1].str() + "(" + call + "); }\n" +
+         "extern \"C\" { extern const int preheat_fibers; const int preheat_fibers = " + (fibers ? "1" : "0") + "; }\n";
+}
+
+int CompileProgram(Program& program) {
+  char folder[] = "/tmp/preheat-emulator-XXXXXX";
+  if (mkdtemp(folder) == nullptr) return 1;
+  const std::string base = std::string(folder) + "/k";
+  std::ofstream(base + ".cc") << Adapted(program.source);
+  const std::string command = "g++ -std=c++17 -O1 -fwrapv -fPIC -shared -w -s -o " + base + ".so " + base + ".cc 2> " + base + ".log";
+  const int status = std::system(command.c_str());
+  program.log = ReadFile(base + ".log");
+  if (status == 0) program.code = ReadFile(base + ".so");
+  for (const char* end : {".cc", ".so", ".log"}) std::remove((base + end).c_str());
+  rmdir(folder);
+  return status == 0 ? 0 : 6;
+}
+
+// A shared object ends with its table of sections.
+size_t ImageSize(const void* image) {
+  const auto& header = *static_cast<const Elf64_Ehdr*>(image);
+  return header.e_shoff + size_t{header.e_shentsize} * header.e_shnum;
+}
+
+// --- Matrix products ---
+
+struct Layout {
+  int type;
+  uint64_t rows, columns;
+  int64_t stride;
+  int32_t batch = 1;
+  int64_t batch_stride = 0;
+};
+struct Description {
+  int32_t transposed[2] = {0, 0};
+};
+
+double Load(const void* base, int64_t at, int type) {
+  switch (type) {
+    case 1: return static_cast<const double*>(base)[at];
+    case 0: return static_cast<const float*>(base)[at];
+    case 14: {
+      const uint32_t bits = uint32_t{static_cast<const uint16_t*>(base)[at]} << 16;
+      float value;
+      std::memcpy(&value, &bits, 4);
+      return value;
+    }
+    default: return static_cast<double>(static_cast<const _Float16*>(base)[at]);
+  }
+}
+void Store(void* base, int64_t at, int type, double value) {
+  if (type == 1) {
+    static_cast<double*>(base)[at] = value;
+  } else if (type == 0) {
+    static_cast<float*>(base)[at] = static_cast<float>(value);
+  } else if (type == 14) {
+    const float narrow = static_cast<float>(value);
+    uint32_t bits;
+    std::memcpy(&bits, &narrow, 4);
+    static_cast<uint16_t*>(base)[at] = static_cast<uint16_t>(value != value ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  } else {
+    static_cast<_Float16*>(base)[at] = static_cast<_Float16>(value);
+  }
+}
+
+double Element(const void* base, const Layout& l, bool transposed, int32_t batch, uint64_t row, uint64_t column) {
+  if (transposed) std::swap(row, column);
+  return Load(base, batch * l.batch_stride + static_cast<int64_t>(column) * l.stride + static_cast<int64_t>(row), l.type);
+}
+
+}  // namespace
+
+extern "C" {
+
+// --- NVRTC ---
+int nvrtcVersion(int* major, int* minor) { return *major = 0, *minor = 1, 0; }
+int nvrtcCreateProgram(void** program, const char* source, const char*, int, const char* const*, const char* const*) {
+  *program = new Program{source, "", ""};
+  return 0;
+}
+int nvrtcDestroyProgram(void** program) { return delete static_cast<Program*>(*program), 0; }
+int nvrtcCompileProgram(void* program, int, const char* const*) { return CompileProgram(*static_cast<Program*>(program)); }
+int nvrtcGetCUBINSize(void* program, size_t* size) { return *size = static_cast<Program*>(program)->code.size(), 0; }
+int nvrtcGetCUBIN(void* program, char* code) {
+  const std::string& bytes = static_cast<Program*>(program)->code;
+  return std::memcpy(code, bytes.data(), bytes.size()), 0;
+}
+int nvrtcGetProgramLogSize(void* program, size_t* size) { return *size = static_cast<Program*>(program)->log.size() + 1, 0; }
+int nvrtcGetProgramLog(void* program, char* log) {
+  const std::string& text = static_cast<Program*>(program)->log;
+  return std::memcpy(log, text.c_str(), text.size() + 1), 0;
+}
+
+// --- The driver ---
+int cuInit(unsigned) { return 0; }
+int cuDeviceGet(int* device, int) { return *device = 0, 0; }
+int cuDeviceGetAttribute(int* value, int attribute, int) { return *value = attribute == 75 ? 9 : 0, 0; }
+int cuDevicePrimaryCtxRetain(void** context, int) { return *context = &g_mutex, 0; }
+int cuCtxGetCurrent(void** context) { return *context = &g_mutex, 0; }
+int cuCtxGetDevice(int* device) { return *device = 0, 0; }
+int cuCtxPushCurrent_v2(void*) { return 0; }
+int cuCtxPopCurrent_v2(void**) { return 0; }
+int cuMemAlloc_v2(uint64_t* memory, size_t bytes) {
+  void* made = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (made == nullptr) return 2;
+  std::memset(made, 0x7b, bytes);
+  return *memory = reinterpret_cast<uint64_t>(made), 0;
+}
+int cuMemFree_v2(uint64_t memory) { return std::free(reinterpret_cast<void*>(memory)), 0; }
+int cuMemHostAlloc(void** memory, size_t bytes, unsigned) { return *memory = std::malloc(bytes), 0; }
+int cuMemFreeHost(void* memory) { return std::free(memory), 0; }
+int cuMemcpy(uint64_t to, uint64_t from, size_t bytes) {
+  return std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes), 0;
+}
+int cuModuleLoadData(void** module, const void* image) {
+  char path[] = "/tmp/preheat-emulator-code-XXXXXX";
+  const int file = mkstemp(path);
+  const ssize_t size = static_cast<ssize_t>(ImageSize(image));
+  const bool written = file >= 0 && write(file, image, static_cast<size_t>(size)) == size;
+  if (file >= 0) close(file);
+  *module = written ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+  std::remove(path);
+  return *module != nullptr ? 0 : 200;
+}
+int cuModuleUnload(void* module) { return dlclose(module), 0; }
+int cuModuleGetFunction(void** function, void* module, const char* name) {
+  auto* kernel = new KernelFunction;  // as long as the process: modules are few
+  *reinterpret_cast<void**>(&kernel->run) = dlsym(module, (std::string(name) + "__call").c_str());
+  kernel->thread = static_cast<Thread**>(dlsym(module, "preheat_thread"));
+  const auto* fibers = static_cast<const int*>(dlsym(module, "preheat_fibers"));
+  kernel->fibers = fibers != nullptr && *fibers != 0;
+  *function = kernel;
+  return kernel->run != nullptr && kernel->thread != nullptr ? 0 : 500;
+}
+int cuFuncSetAttribute(void*, int, int) { return 0; }
+int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes,
+                   void*, void**, void** extra) {
+  std::lock_guard<std::mutex> lock(g_mutex);
+  const KernelFunction& kernel = *static_cast<KernelFunction*>(function);
+  std::vector<char> dynamic(shared_bytes + 16, '\x7b');
+  std::vector<long long> slots(size_t{bx} * by * bz);
+  Thread thread = {{0, 0, 0}, {0, 0, 0}, {bx, by, bz}, {gx, gy, gz}, dynamic.data(), slots.data(), BlockBarrier, WarpBarrier};
+  thread.dynamic += (16 - reinterpret_cast<uintptr_t>(thread.dynamic) % 16) % 16;
+  *kernel.thread = &thread;
+  g_kernel = kernel.run;
+  g_arguments = static_cast<long*>(extra[1]);
+  for (thread.block.z = 0; thread.block.z < gz; ++thread.block.z) {
+    for (thread.block.y = 0; thread.block.y < gy; ++thread.block.y) {
+      for (thread.block.x = 0; thread.block.x < gx; ++thread.block.x) {
+        if (!RunBlock(kernel, thread)) return 719;
+      }
+    }
+  }
+  return 0;
+}
+int cuEventCreate(void** event, unsigned) { return *event = new std::chrono::steady_clock::time_point, 0; }
+int cuEventRecord(void* event, void*) {
+  return *static_cast<std::chrono::steady_clock::time_point*>(event) = std::chrono::steady_clock::now(), 0;
+}
+int cuEventSynchronize(void*) { return 0; }
+int cuEventElapsedTime(float* milliseconds, void* first, void* second) {
+  using Time = std::chrono::steady_clock::time_point;
+  *milliseconds = std::chrono::duration<float, std::milli>(*static_cast<Time*>(second) - *static_cast<Time*>(first)).count();
+  return 0;
+}
+int cuEventDestroy_v2(void* event) { return delete static_cast<std::chrono::steady_clock::time_point*>(event), 0; }
+int cuStreamSynchronize(void*) { return 0; }
+int cuGetErrorName(int, const char** name) { return *name = "emulated error", 0; }
+int cuGetErrorString(int result, const char** words) {
+  return *words = result == 719 ? "threads of a block wait at different barriers" : "", 0;
+}
+
+// --- cuBLASLt ---
+int cublasLtCreate(void** handle) { return *handle = &g_mutex, 0; }
+int cublasLtMatmulDescCreate(void** desc, int, int) { return *desc = new Description, 0; }
+int cublasLtMatmulDescDestroy(void* desc) { return delete static_cast<Description*>(desc), 0; }
+int cublasLtMatmulDescSetAttribute(void* desc, int attribute, const void* value, size_t bytes) {
+  return std::memcpy(&static_cast<Description*>(desc)->transposed[attribute - 3], value, bytes), 0;
+}
+int cublasLtMatrixLayoutCreate(void** layout, int type, uint64_t rows, uint64_t columns, int64_t stride) {
+  if (stride < static_cast<int64_t>(rows)) return 7;
+  return *layout = new Layout{type, rows, columns, stride}, 0;
+}
+int cublasLtMatrixLayoutDestroy(void* layout) { return delete static_cast<Layout*>(layout), 0; }
+int cublasLtMatrixLayoutSetAttribute(void* layout, int attribute, const void* value, size_t bytes) {
+  auto* l = static_cast<Layout*>(layout);
+  return std::memcpy(attribute == 5 ? static_cast<void*>(&l->batch) : &l->batch_stride, value, bytes), 0;
+}
+int cublasLtMatmulPreferenceCreate(void** preference) { return *preference = &g_mutex, 0; }
+int cublasLtMatmulPreferenceDestroy(void*) { return 0; }
+int cublasLtMatmulPreferenceSetAttribute(void*, int, const void*, size_t) { return 0; }
+int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int, void*, int* found) { return *found = 1, 0; }
+int cublasLtMatmul(void*, void* desc, const void*, const void* a, void* a_layout, const void* b, void* b_layout, const void*, const void*,
+                   void*, void* d, void* d_layout, const void*, void*, size_t, void*) {
+  const auto& description = *static_cast<Description*>(desc);
+  const Layout &la = *static_cast<Layout*>(a_layout), &lb = *static_cast<Layout*>(b_layout), &ld = *static_cast<Layout*>(d_layout);
+  const bool ta = description.transposed[0] != 0, tb = description.transposed[1] != 0;
+  const uint64_t inner = ta ? la.rows : la.columns;
+  if ((ta ? la.columns : la.rows) != ld.rows || (tb ? lb.rows : lb.columns) != ld.columns || (tb ? lb.columns : lb.rows) != inner) return 7;
+  for (int32_t batch = 0; batch < ld.batch; ++batch) {
+    for (uint64_t column = 0; column < ld.columns; ++column) {
+      for (uint64_t row = 0; row < ld.rows; ++row) {
+        double sum = 0;
+        for (uint64_t k = 0; k < inner; ++k) sum += Element(a, la, ta, batch, row, k) * Element(b, lb, tb, batch, k, column);
+        Store(d, batch * ld.batch_stride + static_cast<int64_t>(column) * ld.stride + static_cast<int64_t>(row), ld.type, sum);
+      }
+    }
+  }
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,43 @@
+// Put before an emitted CUDA kernel, lets a host compiler take it: the emulator (emulator.cc) runs the threads of a block one after
+// another between barriers.
+#include <math.h>
+#include <string.h>
+
+struct PreheatDim3 {
+  unsigned x, y, z;
+};
+struct PreheatThread {
+  PreheatDim3 thread, block, threads, blocks;
+  char* dynamic;             // shared memory of the block
+  long long* slots;          // one a thread of the block
+  void (*block_barrier)();
+  void (*warp_barrier)();
+};
+extern "C" PreheatThread* preheat_thread;
+PreheatThread* preheat_thread;  // set by the emulator
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(n)
+#define __shared__ static  // blocks run one at a time
+#define threadIdx (preheat_thread->thread)
+#define blockIdx (preheat_thread->block)
+#define blockDim (preheat_thread->threads)
+#define gridDim (preheat_thread->blocks)
+#define __syncthreads() preheat_thread->block_barrier()
+#define __syncwarp() preheat_thread->warp_barrier()
+
+inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+inline double rsqrt(double x) { return 1.0 / sqrt(x); }
+
+template <typename T>
+T __shfl_xor_sync(unsigned, T value, int mask) {
+  const unsigned mine = threadIdx.y * blockDim.x + threadIdx.x;
+  memcpy(&preheat_thread->slots[mine], &value, sizeof(T));
+  __syncwarp();
+  T other;
+  memcpy(&other, &preheat_thread->slots[mine ^ (unsigned)mask], sizeof(T));
+  __syncwarp();
+  return other;
+}
