@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from preheat import program
 from torch import nn
 from torch.testing import assert_close
 
@@ -195,15 +196,23 @@ def test_mutated_input(interpreted: list[Any]) -> None:
 
 
 def test_constants_travel_when_small_and_are_inputs_when_large(interpreted: list[Any]) -> None:
-    small, large = torch.randn(4), torch.randn(4096)
-    table = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    table = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
 
-    def fn(x: torch.Tensor) -> torch.Tensor:
-        return (x * torch.tensor([1.0, 2.0, 3.0, 4.0])).sum() + (large * 2).sum()
+    def small(x: torch.Tensor) -> torch.Tensor:
+        return x * torch.tensor([[1.0, 2.0], [3.0, 4.0]])
 
-    compare(fn, small)
-    proto = interpreted[0][1].proto
-    assert [c.data for c in proto.constants] == [table.numpy().tobytes()]
+    compare(small, torch.randn(2, 2))
+    assert [c.data for c in interpreted[0][1].proto.constants] == [table.numpy().tobytes()]
+
+    held = torch.randn(3001)[1:]  # at no multiple of 16 bytes
+    graph = torch.fx.Graph()
+    attribute = graph.get_attr("held")
+    doubled = graph.call_function(torch.ops.aten.mul.Tensor, (attribute, 2))
+    attribute.meta["val"] = doubled.meta["val"] = held
+    graph.output((doubled,))
+    built = program.build(torch.fx.GraphModule({"held": held}, graph))
+    assert [i.kind for i in built.proto.inputs] == [3] and not built.proto.constants
+    assert torch.equal(built.inputs[0].constant, held) and built.inputs[0].constant.data_ptr() % 16 == 0
 
 
 def test_frozen_parameters(interpreted: list[Any]) -> None:

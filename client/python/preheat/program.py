@@ -197,16 +197,18 @@ class _Builder:
             return  # an operand of a higher-order operator, which is refused where it stands
         if not isinstance(held, torch.Tensor) or type(held).__name__ == "FakeTensor":
             raise Unsupported(f"the graph holds {node.target}, a {type(held).__name__}")
+        held = held.detach().resolve_conj().resolve_neg()
+        large = held.numel() * held.element_size() > MAX_CONSTANT_BYTES
+        if not large:
+            held = held.contiguous()
+        elif held.data_ptr() % 16:
+            held = held.clone()  # runs do not look at it again
         self.values[node] = value = self._value(node.name, held)
-        if held.numel() * held.element_size() > MAX_CONSTANT_BYTES:
+        if large:
             self._input(value, Source(constant=held), str(node.target), pb.Input.CONSTANT)
             return
-        dense = held.detach().resolve_conj().resolve_neg().contiguous()
-        self.proto.constants.add(
-            value=value, data=dense.view(-1).view(torch.uint8).numpy().tobytes() if dense.numel() else b""
-        )
-        del self.proto.values[value].tensor.strides[:]
-        self.proto.values[value].tensor.strides.extend(str(s) for s in dense.stride())
+        data = held.view(-1).view(torch.uint8).numpy().tobytes() if held.numel() else b""
+        self.proto.constants.add(value=value, data=data)
 
     @staticmethod
     def _output_list(node: fx.Node) -> list[Any]:
