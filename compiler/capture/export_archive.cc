@@ -7,6 +7,7 @@
 #include "absl/strings/strip.h"
 #include "compiler/capture/check_program.h"
 #include "compiler/capture/export_reader.h"
+#include "compiler/capture/guard_text.h"
 #include "compiler/capture/limits.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
@@ -35,7 +36,10 @@ absl::Status CheckSchema(const Json& model) {
 class Importer {
  public:
   Importer(const ExportArchive& archive, const Json& model)
-      : archive_(archive), module_(Field(model, "graph_module")), reader_(Field(model, "range_constraints")) {}
+      : archive_(archive),
+        module_(Field(model, "graph_module")),
+        guards_(Field(model, "guards_code")),
+        reader_(Field(model, "range_constraints")) {}
 
   absl::StatusOr<AtenProgram> Import() {
     Scope scope{&Field(module_, "graph"), {}};
@@ -44,6 +48,7 @@ class Importer {
     RETURN_IF_ERROR(AddNodes(scope, 0));
     for (const Json& spec : Field(signature, "output_specs")) RETURN_IF_ERROR(AddOutput(scope, spec));
     program_.symbols = reader_.symbols();
+    ReadGuards();
     RETURN_IF_ERROR(NameDims());
     RETURN_IF_ERROR(CheckProgram(program_));
     return std::move(program_);
@@ -188,7 +193,12 @@ class Importer {
         // A size that comes out of a tensor: its declaration says which symbol, and an unbacked one is refused.
         RETURN_IF_ERROR(reader_.NamedSize(scope, Text(Field(size, "as_name"))).status());
       } else {
-        return Malformed("a node gives something that is no tensor");
+        return MakeError(
+            absl::StatusCode::kUnimplemented,
+            {.kind = "data_dependent_value",
+             .message = "a node gives a Python number or bool that depends on the contents of a tensor",
+             .where = "",
+             .fix = "keep item() and comparisons of tensors in Python conditions out of the exported part"});
       }
     }
     return absl::OkStatus();
@@ -319,7 +329,24 @@ class Importer {
     return Malformed(absl::StrCat("an output mutates \"", name, "\", which is no input"));
   }
 
-  // --- Names of dimensions ---
+  // --- Names of dimensions, and conditions on them ---
+
+  std::optional<Expr> SizeOfInput(const std::string& name, int64_t axis) const {
+    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+      const ir::TensorType& type = program_.values[program_.inputs[i].value].type.tensor;
+      if (program_.debug.input_names[i] == name && axis < type.rank()) return type.shape[axis];
+    }
+    return std::nullopt;
+  }
+
+  void ReadGuards() {
+    for (const Json& text : guards_) {
+      auto size_of = [this](const std::string& name, int64_t axis) { return SizeOfInput(name, axis); };
+      for (const Expr& guard : ParseGuard(Text(text), size_of).value_or(std::vector<Expr>{})) {
+        if (!guard.is_constant()) program_.guards.push_back(guard);
+      }
+    }
+  }
 
   absl::Status NameDims() {
     Json names;
@@ -344,6 +371,7 @@ class Importer {
 
   const ExportArchive& archive_;
   const Json& module_;
+  const Json& guards_;
   ExportReader reader_;
   AtenProgram program_;
 };

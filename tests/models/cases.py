@@ -54,12 +54,9 @@ def model_json(archive: bytes) -> str:
         return unzipped.read(name).decode()
 
 
-def input_tensors(
-    program: torch.export.ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[tuple[str, torch.Tensor]]:
+def input_tensors(program: torch.export.ExportedProgram, args: tuple[Any, ...]) -> list[tuple[str, torch.Tensor]]:
     """(kind, value) of every tensor input, in the order of the signature; a constant's kind is its name."""
-    flat = [a for a in pytree.tree_leaves((args, kwargs))]
-    users = iter(flat)
+    users = iter(pytree.tree_leaves(args))
     tensors: list[tuple[str, torch.Tensor]] = []
     for spec in program.graph_signature.input_specs:
         if spec.kind == InputKind.USER_INPUT:
@@ -76,35 +73,40 @@ def input_tensors(
     return tensors
 
 
+def saved(program: torch.export.ExportedProgram) -> bytes:
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    return buffer.getvalue()
+
+
+def write_model(folder: pathlib.Path, archive: bytes) -> None:
+    """Only what an importer reads: nothing is computed with it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.json").write_text(model_json(archive))
+    (folder / "case.json").write_text(json.dumps({"constants": {}, "dims": {}}))
+
+
 def write_case(
     folder: pathlib.Path,
     model: torch.nn.Module,
+    program: torch.export.ExportedProgram,
     args: tuple[Any, ...],
-    kwargs: dict[str, Any] | None = None,
-    dynamic: Any = None,
-    run: tuple[Any, ...] | None = None,
     dims: dict[str, int] | None = None,
 ) -> None:
-    """Exports model at args; `run` (default: args) are the inputs of the reference run."""
-    kwargs = kwargs or {}
-    run = args if run is None else run
-    program = torch.export.export(copy.deepcopy(model), args, kwargs, dynamic_shapes=dynamic)
-    buffer = io.BytesIO()
-    torch.export.save(program, buffer)
+    """The program, args for one run of it, and what the model makes of them; dims names sizes to bind."""
     writer = Writer()
     case: dict[str, Any] = {"inputs": [], "after": {}, "outputs": [], "constants": {}, "dims": dims or {}}
-    live_model, live_args, live_kwargs = copy.deepcopy(model), copy.deepcopy(run), copy.deepcopy(kwargs)
+    live_model, live_args = copy.deepcopy(model), copy.deepcopy(args)
     state = {**dict(live_model.named_parameters()), **dict(live_model.named_buffers())}
-    before = input_tensors(program, run, kwargs)
+    before = input_tensors(program, args)
     targets = [spec.target for spec in program.graph_signature.input_specs]
     with torch.no_grad():
-        outputs = live_model(*live_args, **live_kwargs)
-    after_user = iter([a for a in pytree.tree_leaves((live_args, live_kwargs)) if isinstance(a, torch.Tensor)])
+        outputs = live_model(*live_args)
+    after_user = iter([a for a in pytree.tree_leaves(live_args) if isinstance(a, torch.Tensor)])
     for (kind, value), target in zip(before, targets, strict=True):
-        if kind not in ("user", "size", "state"):
-            if value.numel() * value.element_size() <= MAX_CONSTANT_BYTES:
-                case["constants"][kind] = writer.add(value)
-                continue
+        if kind not in ("user", "size", "state") and value.numel() * value.element_size() <= MAX_CONSTANT_BYTES:
+            case["constants"][kind] = writer.add(value)
+            continue
         case["inputs"].append(writer.add(value))
         now = next(after_user) if kind == "user" else state.get(target, value)
         if not torch.equal(now.detach().nan_to_num(), value.detach().nan_to_num()):
@@ -114,7 +116,6 @@ def write_case(
             case["outputs"].append(writer.add(output))
         else:
             case["outputs"].append(writer.add(torch.tensor(output)) if isinstance(output, int) else None)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "model.json").write_text(model_json(buffer.getvalue()))
+    write_model(folder, saved(program))
     (folder / "case.json").write_text(json.dumps(case))
     (folder / "data.bin").write_bytes(bytes(writer.data))

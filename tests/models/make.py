@@ -2,7 +2,7 @@
 
     python make.py FOLDER [--only mlp,bert] [--reference] [--list]
 
-FOLDER gets NAME.pt2 for each; with --reference also the folder NAME of cases.py, what a C++ test reads.
+FOLDER gets NAME.pt2 for each; with --reference the folder NAME of cases.py instead, what a C++ test reads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from cases import write_case
+from cases import saved, write_case, write_model
 
 Dim = torch.export.Dim
 
@@ -178,18 +178,19 @@ def make(name: str, folder: pathlib.Path, reference: bool) -> None:
     case = ARCHITECTURES[name]()
     model = case.model.eval()
     program = torch.export.export(model, case.args, dynamic_shapes=case.dynamic)
-    torch.export.save(program, folder / f"{name}.pt2")
-    if reference:
-        write_case(folder / name, model, case.args, dynamic=case.dynamic, run=case.run, dims=case.dims)
-        if name not in EVALUATED:
-            (folder / name / "data.bin").unlink()  # nothing reads it, and it holds all weights
+    if not reference:
+        torch.export.save(program, folder / f"{name}.pt2")
+    elif name in EVALUATED:
+        write_case(folder / name, model, program, case.args if case.run is None else case.run, case.dims)
+    else:
+        write_model(folder / name, saved(program))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--only", default="", help="names, separated by commas")
-    parser.add_argument("--reference", action="store_true", help="also write what C++ tests read")
+    parser.add_argument("--reference", action="store_true", help="write what C++ tests read")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     options = parser.parse_args()
     if options.list:

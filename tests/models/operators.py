@@ -6,6 +6,7 @@ python operators.py FOLDER [--only add,sum]
 from __future__ import annotations
 
 import argparse
+import copy
 import pathlib
 import warnings
 from collections.abc import Callable, Iterator
@@ -1004,7 +1005,8 @@ def main() -> None:
             ):
                 model.eval()
             try:
-                write_case(options.folder / name, model, args)
+                program = torch.export.export(copy.deepcopy(model), args)
+                write_case(options.folder / name, model, program, args)
             except Exception as error:
                 failed.append(f"case {name} cannot be exported: {type(error).__name__}: {str(error).splitlines()[0]}")
     if failed:
