@@ -14,8 +14,7 @@ using ir::Expr;
 
 namespace {
 
-constexpr int64_t kLine = 16;  // elements of the transposed loop in a block: a cache line of f32
-constexpr int64_t kRun = 64;   // elements of the stored loop in a block
+constexpr int64_t kLeast = 8;  // elements of a loop worth blocks
 
 // The loop along which some load is contiguous while it jumps along the last one.
 std::optional<size_t> TransposedLoop(const Stage& stage, const Kernel& kernel) {
@@ -81,12 +80,12 @@ void PlaceStatements(const Stage& stage, Kernel& kernel) {
 
 }  // namespace
 
-bool BlockTranspose(Stage& stage, Kernel& kernel) {
+bool BlockTranspose(Stage& stage, Kernel& kernel, int64_t line_size, int64_t run_size) {
   if (stage.loops.size() < 2 || stage.pieces.size() != 1 || !stage.accumulators.empty()) return false;
   std::optional<size_t> transposed = TransposedLoop(stage, kernel);
   if (!transposed) return false;
-  if (!LongEnough(stage.loops[*transposed], kLine / 2) || !LongEnough(stage.loops.back(), kLine / 2)) return false;
-  Blocked line = Split(stage.loops[*transposed], kLine), run = Split(stage.loops.back(), kRun);
+  if (!LongEnough(stage.loops[*transposed], kLeast) || !LongEnough(stage.loops.back(), kLeast)) return false;
+  Blocked line = Split(stage.loops[*transposed], line_size), run = Split(stage.loops.back(), run_size);
   Substitute(stage, kernel, {{stage.loops[*transposed].var, line.value}, {stage.loops.back().var, run.value}});
   for (size_t i = 0; i + 1 < stage.loops.size(); ++i) {
     if (i != *transposed) kernel.outer.push_back(stage.loops[i]);
@@ -95,7 +94,7 @@ bool BlockTranspose(Stage& stage, Kernel& kernel) {
   kernel.outer.push_back(run.block);
   kernel.extent = 1;
   for (const Loop& loop : kernel.outer) kernel.extent = kernel.extent * loop.size;
-  kernel.work = kLine * kRun;
+  kernel.work = line_size * run_size;
   stage.loops = {line.within, run.within};
   stage.pieces[0].end = run.within.size;
   PlaceStatements(stage, kernel);

@@ -11,7 +11,8 @@ namespace preheat::codegen {
 // within a block. The kernel's extent and work are set; statement depths are those of the new loops. False, and nothing
 // is changed, when no load asks for it. REQUIRES: the kernel's statements so far are the stage's; the stage has one
 // piece and no accumulators.
-bool BlockTranspose(Stage& stage, Kernel& kernel);
+// `line` and `run`: elements of the transposed and of the stored loop in a block.
+bool BlockTranspose(Stage& stage, Kernel& kernel, int64_t line, int64_t run);
 
 }  // namespace preheat::codegen
 

@@ -135,7 +135,7 @@ class RegionLowering : private ScalarBuilder {
       MoveToItem(stage);
       return;
     }
-    if (BlockTranspose(stage, kernel_)) {
+    if (BlockTranspose(stage, kernel_, choices_.line, choices_.run)) {
       HoistItemStatements(stage);
       kernel_.order.push_back(Item{-1, std::nullopt, std::move(stage)});
       return;
@@ -196,6 +196,7 @@ class RegionLowering : private ScalarBuilder {
 
   // Costly values that stages of several levels compute: the first one keeps them in scratch memory for the others.
   void FindKept() {
+    if (!choices_.keep) return;
     std::map<Value, std::set<int>> levels;
     for (const Reduction& r : reductions_) NoteLevel(r.value.node->operand(0), r.level, levels);
     for (const Target& target : targets_) NoteLevel(target.value, levels_[target.value] + 1, levels);

@@ -17,6 +17,8 @@ using StridesFn = std::function<std::vector<ir::Expr>(ir::Value)>;
 struct Choices {
   int tile = 256;        // elements of a tile in a tiled kernel that reduces
   int flat_tile = 4096;  // of one that does not
+  int line = 16, run = 64;  // of a block where something is transposed: elements loaded and stored in a row; 16 of f32 are a cache line
+  bool keep = true;         // rows keep costly values for later stages; otherwise each stage computes them again
 };
 
 // One store of a region: a value and the layout of the memory it goes to.

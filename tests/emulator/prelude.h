@@ -13,6 +13,12 @@ struct PreheatThread {
   void (*block_barrier)();
   void (*warp_barrier)();
 };
+struct uint2 {
+  unsigned x, y;
+};
+struct uint4 {
+  unsigned x, y, z, w;
+};
 extern "C" PreheatThread* preheat_thread;
 PreheatThread* preheat_thread;  // set by the emulator
 
@@ -21,6 +27,7 @@ PreheatThread* preheat_thread;  // set by the emulator
 #define __forceinline__ inline
 #define __launch_bounds__(n)
 #define __shared__ static  // blocks run one at a time
+#define __align__(n) __attribute__((aligned(n)))
 #define threadIdx (preheat_thread->thread)
 #define blockIdx (preheat_thread->block)
 #define blockDim (preheat_thread->threads)

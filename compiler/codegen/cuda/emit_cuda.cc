@@ -1,6 +1,8 @@
 #include "compiler/codegen/cuda/emit_cuda.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "compiler/codegen/cuda/cuda_math.h"
 #include "compiler/codegen/emit_c.h"
+#include "compiler/schedule/access.h"
 #include "compiler/support/digest.h"
 #include "compiler/support/status_macros.h"
 
@@ -23,7 +26,8 @@ using ir::Op;
 namespace {
 
 constexpr char kSymbol[] = "PREHEAT_KERNEL";
-constexpr int kFlatTile = 1024, kFlatThreads = 256;
+constexpr int kFlatTile = 2048, kFlatThreads = 256;
+constexpr int kTransposeBlock = 64;       // elements a side
 constexpr int kColumns = 32;              // of a tiled kernel with stages: one warp wide
 constexpr int64_t kFewItems = 528;        // less than these leave most of a GPU idle, one warp an item
 constexpr int64_t kSharedBytes = 96 << 10;  // dynamic, that every target has
@@ -34,14 +38,18 @@ bool IsArg(Op op) { return op == Op::kArgMax || op == Op::kArgMin; }
 class CudaEmitter {
  public:
   explicit CudaEmitter(const Kernel& kernel) : k_(kernel), tiled_(kernel.tile_loop.has_value()) {
-    for (const Item& item : k_.order) has_stages_ |= item.stage.has_value();
+    for (const Item& item : k_.order) {
+      if (!item.stage) continue;
+      has_stages_ = true;
+      FindTransposed(*item.stage);
+    }
   }
 
   absl::StatusOr<CudaKernel> Run() {
     ChooseThreads();
     std::string body = Body();
     ASSIGN_OR_RETURN(std::string functions, CudaMathSource(math_));
-    std::string source = absl::StrCat(functions, body);
+    std::string source = absl::StrCat(absl::StrJoin(types_, ""), functions, body);
     source = BuiltinsFor(source) + source;
     CudaKernel emitted;
     emitted.code.symbol = absl::StrCat("preheat_", OpsName(), "_", Digest(source).substr(0, 8));
@@ -98,7 +106,7 @@ class CudaEmitter {
     launch_.grid = k_.extent;
     int64_t bytes = 0, rows = LongestStage();
     for (const Accumulator& a : k_.accumulators) bytes += kColumns * AccumulatorBytes(a);
-    int64_t y = 16;
+    int64_t y = 32;
     while (y > 1 && (bytes * y > kStaticBytes || (rows > 0 && y > rows))) y /= 2;
     launch_.threads_y = y;
   }
@@ -108,16 +116,62 @@ class CudaEmitter {
     int64_t n = LongestStage();
     auto items = k_.extent.constant();
     bool few = items && *items < kFewItems;
-    warp_ = n > 0 && n <= (few ? 256 : 1024);
+    warp_ = transposed_.empty() && n > 0 && n <= (few ? 256 : 1024);
     if (warp_) {
       launch_.threads_x = 32;
       launch_.threads_y = n <= 256 ? 8 : 4;
     } else {
-      launch_.threads_x = n == 0 ? 256 : n <= 4096 ? 128 : n <= 16384 ? 256 : few ? 1024 : 512;
-      if (few && n > 1024) launch_.threads_x = std::max<int64_t>(launch_.threads_x, 256);
+      launch_.threads_x = n == 0 || n <= 8192 ? 256 : n <= 16384 ? 512 : 1024;
     }
     launch_.grid = launch_.threads_y == 1 ? k_.extent : Expr::CeilDiv(k_.extent, Expr(launch_.threads_y));
     PlaceScratch();
+  }
+
+  // Loads of a two-dimensional block that run along its first loop: they go through shared memory, so that both memories are
+  // walked along their rows.
+  void FindTransposed(const Stage& stage) {
+    if (tiled_ || stage.loops.size() != 2 || stage.pieces.size() != 1 || !stage.accumulators.empty()) return;
+    // The loop that the stores run along is walked fastest.
+    const auto& stores = stage.pieces[0].stores;
+    first_fastest_ = !stores.empty() && std::all_of(stores.begin(), stores.end(), [&](const Store& store) {
+      auto first = schedule::LinearIn(store.index, stage.loops[0].var);
+      return first && first->first == Expr(1);
+    });
+    const Loop &fast = stage.loops[first_fastest_ ? 0 : 1], &slow = stage.loops[first_fastest_ ? 1 : 0];
+    for (const Loop& loop : stage.loops) {
+      auto most = loop.size.constant();
+      if (loop.var.size() < 2 || loop.var.substr(loop.var.size() - 2) != "_i" || (most && *most > kTransposeBlock)) {
+        first_fastest_ = false;
+        return;
+      }
+    }
+    int64_t bytes = 0;
+    for (int s : stage.pieces[0].body) {
+      const Stmt& stmt = k_.stmts[s];
+      if (stmt.kind != Stmt::Kind::kLoad || stmt.predicate >= 0) continue;
+      int64_t more = ir::DTypeSize(k_.buffers[stmt.buffer].dtype) * kTransposeBlock * (kTransposeBlock + 1);
+      if (bytes + more > kStaticBytes) continue;
+      auto first = schedule::LinearIn(stmt.index, slow.var), last = schedule::LinearIn(stmt.index, fast.var);
+      const auto symbols = stmt.index.Symbols();
+      bool direct = std::none_of(symbols.begin(), symbols.end(), [](const std::string& v) { return v[0] == 'x'; });
+      if (direct && first && last && first->first == Expr(1) && last->first != Expr(0) && last->first != Expr(1)) {
+        bytes += more;
+        transposed_[s] = absl::StrCat("tile", s, "[", fast.var, " * ", kTransposeBlock + 1, " + ", slow.var, "]");
+      }
+    }
+  }
+
+  void FillTransposed(const Stage& stage) {
+    if (transposed_.empty()) return;
+    const Loop &fast = stage.loops[first_fastest_ ? 0 : 1], &slow = stage.loops[first_fastest_ ? 1 : 0];
+    std::string rows = absl::StrCat("(int)(", Index(slow.size), ")"), columns = absl::StrCat("(int)(", Index(fast.size), ")");
+    for (const auto& [s, element] : transposed_) {
+      Open(absl::StrCat("for (int e = threadIdx.x; e < ", rows, " * ", columns, "; e += ", Lanes(), ")"));
+      Line(absl::StrCat("const long ", slow.var, " = e % ", rows, ", ", fast.var, " = e / ", rows, ";"));
+      Line(absl::StrCat(element, " = b", k_.stmts[s].buffer, "[", Index(k_.stmts[s].index), "];"));
+      Close();
+    }
+    Line("__syncthreads();");
   }
 
   void PlaceScratch() {
@@ -194,6 +248,9 @@ class CudaEmitter {
 
   std::string LoadExpr(const Stmt& stmt) {
     std::string element = absl::StrCat("b", stmt.buffer, "[", Index(stmt.index), "]");
+    int number = static_cast<int>(&stmt - k_.stmts.data());
+    if (auto it = transposed_.find(number); it != transposed_.end()) element = it->second;
+    if (vector_loads_.count(number)) element = absl::StrCat("w", number, ".x[u]");
     std::string load = LoadText(element, k_.buffers[stmt.buffer].dtype, math_);
     if (stmt.predicate < 0) return load;
     return absl::StrCat("(", Ref(stmt.predicate), " ? ", load, " : ", ConstantText(ir::Scalar(int64_t{0}), stmt.dtype), ")");
@@ -219,7 +276,10 @@ class CudaEmitter {
 
   std::string StoreStatement(const Store& store) {
     DType storage = k_.buffers[store.buffer].dtype;
-    return absl::StrCat("b", store.buffer, "[", Index(store.index), "] = ",
+    auto vector = vector_stores_.find(&store);
+    std::string element = vector != vector_stores_.end() ? absl::StrCat("o", vector->second, "[u]")
+                                                         : absl::StrCat("b", store.buffer, "[", Index(store.index), "]");
+    return absl::StrCat(element, " = ",
                         StoreText(Ref(store.value), k_.stmts[store.value].dtype, storage, math_), ";");
   }
 
@@ -250,6 +310,10 @@ class CudaEmitter {
   }
 
   void DeclareShared() {
+    for (const auto& [s, element] : transposed_) {
+      (void)element;
+      Line(absl::StrCat("__shared__ ", std::string(StorageType(k_.buffers[k_.stmts[s].buffer].dtype)), " tile", s, "[", kTransposeBlock * (kTransposeBlock + 1), "];"));
+    }
     if (!warp_) {
       for (size_t a = 0; a < k_.accumulators.size(); ++a) {
         int64_t slots = tiled_ ? launch_.threads_x * launch_.threads_y : launch_.threads_x / 32;
@@ -305,13 +369,169 @@ class CudaEmitter {
     for (const Item& item : k_.order) {
       if (!item.store && k_.stmts[item.stmt].depth == 0) Define(item.stmt);
     }
-    Open(absl::StrCat("for (long ci = threadIdx.x; ci < cn; ci += ", launch_.threads_x, ")"));
-    Line(absl::StrCat("const long ", k_.tile_loop->var, " = c0 + ci;"));
+    std::vector<int> body;
+    std::vector<const Store*> stores;
     for (const Item& item : k_.order) {
-      if (item.store) Line(StoreStatement(*item.store));
-      if (!item.store && k_.stmts[item.stmt].depth != 0) Define(item.stmt);
+      if (item.store) stores.push_back(&*item.store);
+      if (!item.store && k_.stmts[item.stmt].depth != 0) body.push_back(item.stmt);
+    }
+    auto emit = [&] {
+      for (const Item& item : k_.order) {
+        if (item.store) Line(StoreStatement(*item.store));
+        if (!item.store && k_.stmts[item.stmt].depth != 0) Define(item.stmt);
+      }
+    };
+    const std::string& c = k_.tile_loop->var;
+    bool vector = PlanVectors(c, kFlatTile, body, stores);
+    if (vector) {
+      EmitVectorLoop(absl::StrCat("cn == ", k_.tile), c, "c0", absl::StrCat(k_.tile), stores, emit);
+      Open("else");
+    }
+    Open(absl::StrCat("for (long ci = threadIdx.x; ci < cn; ci += ", launch_.threads_x, ")"));
+    Line(absl::StrCat("const long ", c, " = c0 + ci;"));
+    emit();
+    Close();
+    if (vector) Close();
+  }
+
+  // --- Vectors: 16 bytes at a time where memory is walked in steps of one ---
+
+  // Whether e = variable + a multiple of `width`, whatever the other symbols are. They must be known before the loop.
+  bool WalksVectors(const Expr& e, const std::string& variable, int64_t width) const {
+    for (const std::string& symbol : e.Symbols()) {
+      if (symbol[0] == 'x' && k_.stmts[std::stoi(symbol.substr(1))].depth > 0) return false;
+    }
+    auto linear = schedule::LinearIn(e, variable);
+    if (!linear || linear->first != Expr(1)) return false;
+    for (const auto& [monomial, coefficient] : linear->second.terms()) {
+      (void)monomial;
+      if (coefficient % width != 0) return false;
+    }
+    return true;
+  }
+
+  // Chooses the width and what is loaded and stored by it. False: nothing is.
+  bool PlanVectors(const std::string& variable, int64_t elements, const std::vector<int>& body, const std::vector<const Store*>& stores) {
+    int64_t narrowest = 8, widest = 1;
+    auto note = [&](DType dtype) {
+      narrowest = std::min<int64_t>(narrowest, ir::DTypeSize(dtype));
+      widest = std::max<int64_t>(widest, ir::DTypeSize(dtype));
+    };
+    for (int s : body) {
+      const Stmt& stmt = k_.stmts[s];
+      if (stmt.kind == Stmt::Kind::kLoad && stmt.predicate < 0 && WalksVectors(stmt.index, variable, 1)) {
+        note(k_.buffers[stmt.buffer].dtype);
+      }
+    }
+    for (const Store* store : stores) {
+      if (WalksVectors(store->index, variable, 1)) note(k_.buffers[store->buffer].dtype);
+    }
+    width_ = std::min<int64_t>({8, 16 / narrowest, 32 / widest});
+    if (width_ < 4 / narrowest || width_ < 2 || elements % width_ != 0) return false;
+    int found = 0;
+    for (int s : body) {
+      const Stmt& stmt = k_.stmts[s];
+      if (stmt.kind != Stmt::Kind::kLoad || stmt.predicate >= 0 || transposed_.count(s) || !WalksVectors(stmt.index, variable, width_)) continue;
+      planned_loads_.insert(s), ++found;
+    }
+    for (const Store* store : stores) {
+      if (WalksVectors(store->index, variable, width_)) planned_stores_.emplace(store, static_cast<int>(planned_stores_.size())), ++found;
+    }
+    return found > 0;
+  }
+
+  // A vector in registers; memory is read and written in the compiler's own vector types, which it never takes apart.
+  std::string VectorType(DType dtype) {
+    std::string type(StorageType(dtype));
+    std::string name = absl::StrCat("V", width_, "_", absl::StrReplaceAll(type, {{" ", "_"}}));
+    types_.insert(absl::StrCat("struct ", name, " { ", type, " x[", width_, "]; };\n"));
+    return name;
+  }
+
+  // The widest memory type that a vector of so many bytes is made of.
+  static std::pair<std::string, int64_t> MemoryType(int64_t bytes) {
+    if (bytes % 16 == 0) return {"uint4", 16};
+    if (bytes % 8 == 0) return {"uint2", 8};
+    return {"unsigned", 4};
+  }
+
+  void LoadVector(int s) {
+    const Stmt& stmt = k_.stmts[s];
+    DType dtype = k_.buffers[stmt.buffer].dtype;
+    std::string type = VectorType(dtype);
+    int64_t bytes = width_ * ir::DTypeSize(dtype);
+    auto [memory, size] = MemoryType(bytes);
+    std::string wide = absl::StrCat("M", bytes);
+    std::vector<std::string> fields, parts;
+    for (int64_t i = 0; i * size < bytes; ++i) {
+      fields.push_back(absl::StrCat("m", i));
+      parts.push_back(absl::StrCat("p", s, "[", i, "]"));
+    }
+    types_.insert(absl::StrCat("struct ", wide, " { ", memory, " ", absl::StrJoin(fields, ", "), "; };\n"));
+    Line(absl::StrCat("const ", memory, "* p", s, " = (const ", memory, "*)(b", stmt.buffer, " + (", Index(stmt.index), "));"));
+    Line(absl::StrCat("const ", type, " w", s, " = __builtin_bit_cast(", type, ", ", wide, "{", absl::StrJoin(parts, ", "), "});"));
+  }
+
+  // Word k (four bytes) of the vector o<number>.
+  static std::string Word(int number, DType dtype, int64_t k) {
+    auto element = [&](int64_t i) { return absl::StrCat("o", number, "[", i, "]"); };
+    switch (ir::DTypeSize(dtype)) {
+      case 1:
+        return absl::StrCat("(unsigned)(unsigned char)", element(4 * k), " | (unsigned)(unsigned char)", element(4 * k + 1),
+                            " << 8 | (unsigned)(unsigned char)", element(4 * k + 2), " << 16 | (unsigned)(unsigned char)", element(4 * k + 3), " << 24");
+      case 2: return absl::StrCat("(unsigned)(unsigned short)", element(2 * k), " | (unsigned)(unsigned short)", element(2 * k + 1), " << 16");
+      case 4: return absl::StrCat("__builtin_bit_cast(unsigned, ", element(k), ")");
+      default: return absl::StrCat("(unsigned)(__builtin_bit_cast(unsigned long, ", element(k / 2), ")", k % 2 ? " >> 32" : "", ")");
+    }
+  }
+
+  void StoreVector(const Store& store, int number) {
+    DType dtype = k_.buffers[store.buffer].dtype;
+    int64_t bytes = width_ * ir::DTypeSize(dtype);
+    auto [memory, size] = MemoryType(bytes);
+    Line(absl::StrCat(memory, "* q", number, " = (", memory, "*)(b", store.buffer, " + (", Index(store.index), "));"));
+    for (int64_t i = 0; i * size < bytes; ++i) {
+      std::vector<std::string> words;
+      for (int64_t k = 0; k < size / 4; ++k) words.push_back(Word(number, dtype, i * size / 4 + k));
+      Line(absl::StrCat("q", number, "[", i, "] = ", memory, "{", absl::StrJoin(words, ", "), "};"));
+    }
+  }
+
+  // if (guard && all addresses are aligned) { ... }: the loop over [begin, begin + elements), `body` printing one element.
+  void EmitVectorLoop(const std::string& guard, const std::string& variable, const std::string& begin, const std::string& elements,
+                      const std::vector<const Store*>& stores, const std::function<void()>& body) {
+    std::set<int> buffers;
+    for (int s : planned_loads_) buffers.insert(k_.stmts[s].buffer);
+    for (const auto& [store, number] : planned_stores_) (void)number, buffers.insert(store->buffer);
+    std::string addresses;
+    for (int b : buffers) absl::StrAppend(&addresses, addresses.empty() ? "" : " | ", "(unsigned long)b", b);
+    Open(absl::StrCat("if (", guard, guard.empty() ? "" : " && ", "((", addresses, ") & 15) == 0)"));
+    Line("#pragma unroll 2");
+    Open(absl::StrCat("for (long e = threadIdx.x * ", width_, "; e < ", elements, "; e += ", launch_.threads_x * width_, ")"));
+    {
+      Line(absl::StrCat("const long ", variable, " = ", begin, " + e;"));
+      for (int s : planned_loads_) LoadVector(s);
+      for (const Store* store : stores) {
+        auto it = planned_stores_.find(store);
+        if (it != planned_stores_.end()) Line(absl::StrCat(std::string(StorageType(k_.buffers[store->buffer].dtype)), " o", it->second, "[", width_, "];"));
+      }
+      Line(absl::StrCat("const long first = ", variable, ";"));
+      vector_loads_ = planned_loads_, vector_stores_ = planned_stores_;
+      Line("#pragma unroll");
+      Open(absl::StrCat("for (int u = 0; u < ", width_, "; ++u)"));
+      Line(absl::StrCat("const long ", variable, " = first + u;"));
+      Line(absl::StrCat("(void)", variable, ";"));
+      body();
+      Close();
+      vector_loads_.clear(), vector_stores_.clear();
+      for (const Store* store : stores) {
+        auto it = planned_stores_.find(store);
+        if (it != planned_stores_.end()) StoreVector(*store, it->second);
+      }
     }
     Close();
+    Close();
+    planned_loads_.clear(), planned_stores_.clear();
   }
 
   void EmitOrder() {
@@ -342,22 +562,61 @@ class CudaEmitter {
     if (keeps) Line(warp_ ? "__syncwarp();" : "__syncthreads();");
   }
 
+  // A row whose one loop is whole vectors.
+  bool VectorPiece(const Stage& stage, const Piece& piece) {
+    if (tiled_ || stage.loops.size() != 1 || !piece.scratch_stores.empty()) return false;
+    auto begin = piece.begin.constant(), end = piece.end.constant();
+    if (!begin || !end || *begin % 8 != 0 || *end - *begin < 4 * launch_.threads_x) return false;
+    std::vector<const Store*> stores;
+    for (const Store& store : piece.stores) stores.push_back(&store);
+    if (!PlanVectors(stage.loops[0].var, *end - *begin, piece.body, stores)) {
+      planned_loads_.clear(), planned_stores_.clear();
+      return false;
+    }
+    EmitVectorLoop("", stage.loops[0].var, absl::StrCat(*begin), absl::StrCat(*end - *begin), stores, [&] { EmitPieceBody(stage, piece); });
+    return true;
+  }
+
   // The loops of a piece as one, dealt out to the lanes.
   void EmitPiece(const Stage& stage, const Piece& piece) {
+    FillTransposed(stage);
+    bool vector = VectorPiece(stage, piece);
+    if (vector) Open("else");
+    EmitScalarPiece(stage, piece);
+    if (vector) Close();
+  }
+
+  void EmitScalarPiece(const Stage& stage, const Piece& piece) {
     std::vector<std::string> sizes;
     for (size_t i = 0; i < stage.loops.size(); ++i) {
       bool last = i + 1 == stage.loops.size();
       sizes.push_back(last ? absl::StrCat("(", Index(piece.end - piece.begin), ")") : absl::StrCat("(", Index(stage.loops[i].size), ")"));
     }
     std::string total = sizes.empty() ? "1" : absl::StrJoin(sizes, " * ");
-    Open(absl::StrCat("for (long e = ", Lane(), "; e < ", total, "; e += ", Lanes(), ")"));
-    Line("long p = e;");
-    for (size_t i = stage.loops.size(); i-- > 0;) {
+    // Indices of a piece of known size fit 32 bits: division is cheaper.
+    int64_t known = 1;
+    for (size_t i = 0; i < stage.loops.size() && known > 0; ++i) {
+      auto n = i + 1 == stage.loops.size() ? (piece.end - piece.begin).constant() : stage.loops[i].size.constant();
+      known = n && *n > 0 && *n < INT32_MAX / known ? known * *n : 0;
+    }
+    const char* type = known > 0 && known < INT32_MAX - 2048 ? "int" : "long";
+    if (known > 0) {
+      for (std::string& size : sizes) size = absl::StrReplaceAll(size, {{"L", ""}});
+      total = sizes.empty() ? "1" : absl::StrJoin(sizes, " * ");
+    }
+    Line("#pragma unroll 4");
+    Open(absl::StrCat("for (", type, " e = ", Lane(), "; e < ", total, "; e += ", Lanes(), ")"));
+    Line(absl::StrCat(type, " p = e;"));
+    std::vector<size_t> fastest_last;
+    for (size_t i = 0; i < stage.loops.size(); ++i) fastest_last.push_back(i);
+    if (first_fastest_ && !transposed_.empty()) std::reverse(fastest_last.begin(), fastest_last.end());
+    for (size_t n = fastest_last.size(); n-- > 0;) {
+      size_t i = fastest_last[n];
       bool last = i + 1 == stage.loops.size();
-      std::string at = i ? absl::StrCat("p % ", sizes[i]) : "p";
+      std::string at = n ? absl::StrCat("p % ", sizes[i]) : "p";
       if (last && piece.begin != Expr(0)) at = absl::StrCat("(", Index(piece.begin), ") + ", at);
       Line(absl::StrCat("const long ", stage.loops[i].var, " = ", at, ";"));
-      if (i) Line(absl::StrCat("p /= ", sizes[i], ";"));
+      if (n) Line(absl::StrCat("p /= ", sizes[i], ";"));
     }
     Line("(void)p;");
     EmitPieceBody(stage, piece);
@@ -470,6 +729,12 @@ class CudaEmitter {
   bool warp_ = false;
   bool global_scratch_ = false;
   int64_t scratch_stride_ = 0;
+  bool first_fastest_ = false;  // of a transposing stage's two loops
+  std::map<int, std::string> transposed_;  // loads that go through shared memory: the element there
+  int64_t width_ = 1;                      // elements of a vector
+  std::set<int> planned_loads_, vector_loads_;  // planned for the loop to come; in force in the loop being printed
+  std::map<const Store*, int> planned_stores_, vector_stores_;
+  std::set<std::string> types_;
   CudaLaunch launch_;
   std::set<std::string> math_;
   std::string out_;
@@ -482,6 +747,8 @@ Choices CudaChoices() {
   Choices choices;
   choices.tile = kColumns;
   choices.flat_tile = kFlatTile;
+  choices.line = choices.run = kTransposeBlock;
+  choices.keep = false;  // a GPU computes sooner than it fetches from memory that all rows in flight share
   return choices;
 }
 
