@@ -66,6 +66,7 @@ Command AddServerStatus(CLI::App& server);
 Command AddServerStop(CLI::App& server);
 Command AddShow(CLI::App& root);
 Command AddStats(CLI::App& root);
+Command AddTop(CLI::App& root);
 Command AddUnpin(CLI::App& root);
 Command AddVerify(CLI::App& root);
 Command AddWarm(CLI::App& root);

@@ -20,7 +20,7 @@ struct Flags : ModelFlags {
   uint64_t seed = 0;
 };
 
-// The model's own weights and samples, dense, while they fit.
+// The model's own weights and samples, dense, while they fit. False when none are sent.
 absl::StatusOr<bool> AddOwnInputs(const ModelProgram& program, const RequestOptions& options,
                                   v1::VerifyRequest& request) {
   ASSIGN_OR_RETURN(OwnInputs own, ReadOwnInputs(program, options.dims));
@@ -30,7 +30,7 @@ absl::StatusOr<bool> AddOwnInputs(const ModelProgram& program, const RequestOpti
   for (const auto& [index, tensor] : own.tensors)
     (*request.mutable_inputs())[static_cast<uint32_t>(index)] = Dense(tensor).bytes;
   for (const auto& [name, value] : own.symbols) (*request.mutable_dims())[name] = value;
-  return true;
+  return !own.tensors.empty();
 }
 
 absl::StatusOr<bool> Fill(Context& context, const Flags& flags, v1::VerifyRequest& request) {

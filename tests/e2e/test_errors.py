@@ -130,6 +130,9 @@ def test_documents(cli: Cli, models: pathlib.Path) -> None:
     (worker,) = cli.ok("workers")["workers"]
     assert set(worker) >= {"id", "device", "target", "state", "tasks", "crashes"}
     assert worker["state"] in ("idle", "busy")
+    top = cli.ok("top")
+    assert [w["id"] for w in top["workers"]] == [worker["id"]]
+    assert set(top["stats"]) == set(stats)
 
 
 def test_explain_page(cli: Cli, models: pathlib.Path, tmp_path: pathlib.Path) -> None:
