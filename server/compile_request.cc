@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -19,10 +20,24 @@
 namespace preheat::server {
 namespace {
 
+constexpr std::chrono::milliseconds kToolchainPoll{50};
+constexpr std::chrono::milliseconds kFirstWorker{20000};
 constexpr int64_t kMostInlineBytes = int64_t{64} << 20;
 
 double CompileSeconds(const v1::StageSeconds& seconds) {
   return seconds.import() + seconds.passes() + seconds.codegen() + seconds.compile() + seconds.tune();
+}
+
+// What the workers compile with. A new server learns it from its first worker, a moment after it started: without it
+// the alias would not be the one that the next request gets.
+v1::Toolchain WaitForToolchain(Pool& pool, const Caller& caller) {
+  std::optional<v1::Toolchain> toolchain = pool.toolchain();
+  for (auto waited = kToolchainPoll; !toolchain && waited < kFirstWorker && !caller.cancelled();
+       waited += kToolchainPoll) {
+    std::this_thread::sleep_for(kToolchainPoll);
+    toolchain = pool.toolchain();
+  }
+  return toolchain.value_or(v1::Toolchain());
 }
 
 }  // namespace
@@ -46,8 +61,9 @@ absl::StatusOr<Outcome> CompileRequest::FindKey() {
 absl::Status CompileRequest::Admit() {
   label_ = "refused";
   RETURN_IF_ERROR(services_.admission.Check(request_));
+  v1::Toolchain toolchain = WaitForToolchain(services_.pool, caller_);
   ASSIGN_OR_RETURN(target_, ResolveTarget());
-  alias_ = cache::BuildAlias(request_, target_, services_.pool.toolchain().value_or(v1::Toolchain()));
+  alias_ = cache::BuildAlias(request_, target_, toolchain);
   label_ = "failed";
   return absl::OkStatus();
 }

@@ -93,8 +93,8 @@ class FakeWorker {
       std::ofstream(words["crash-once"]) << "crashed\n";
       _exit(9);
     }
-    while (words.count("hang")) pause();
-    if (words.count("stop")) kill(getpid(), SIGSTOP);
+    if (words.count("stop")) kill(getpid(), SIGSTOP);  // takes hold a moment later
+    while (words.count("hang") || words.count("stop")) pause();
     Sleep(words["work"]);
     if (cancelled_) return Fail(task.id(), "CANCELLED", "cancelled");
     v1::WorkerMessage done = Done(task, words);
