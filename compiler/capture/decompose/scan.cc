@@ -16,6 +16,12 @@ LowerFn Scan(Op op) {
   };
 }
 
+// Among equals eager's order is its own unless a stable sort is asked for. Integers and bools have many equals: where
+// their positions are used, only eager can give the ones it would give.
+void RefuseTies(OpContext& c, Value x, int positions) {
+  if (x && !ir::IsFloat(x.dtype()) && c.Wanted(positions) && !c.Bool("stable", false)) c.Refuse("the order of equals");
+}
+
 // Results: values, positions.
 std::vector<Value> SortBy(OpContext& c, Value x, int64_t dim, bool descending) {
   if (RankOf(x) == 0) return {x, c.b.Fill(Scalar(int64_t{0}), DType::kI64)};
@@ -25,6 +31,7 @@ std::vector<Value> SortBy(OpContext& c, Value x, int64_t dim, bool descending) {
 
 void Sort(OpContext& c) {
   Value x = c.Tensor("self");
+  RefuseTies(c, x, 1);
   std::vector<Value> sorted = SortBy(c, x, c.Wrap(c.Int("dim", -1), RankOf(x)), c.Bool("descending", false));
   c.Set(0, sorted[0]);
   c.Set(1, sorted[1]);
@@ -32,12 +39,14 @@ void Sort(OpContext& c) {
 
 void ArgSort(OpContext& c) {
   Value x = c.Tensor("self");
+  RefuseTies(c, x, 0);
   c.Set(SortBy(c, x, c.Wrap(c.Int("dim", -1), RankOf(x)), c.Bool("descending", false))[1]);
 }
 
-// The first k of the sorted ones. Among equals eager's choice is not defined; this takes the first.
+// The first k of the sorted ones.
 void TopK(OpContext& c) {
   Value x = c.Tensor("self");
+  RefuseTies(c, x, 1);
   int64_t dim = c.Wrap(c.Int("dim", -1), RankOf(x));
   std::vector<Value> sorted = SortBy(c, x, dim, c.Bool("largest", true));
   if (RankOf(x) == 0) {
