@@ -11,6 +11,7 @@
 #include "compiler/capture/decompose/lower.h"
 #include "compiler/capture/functionalize.h"
 #include "compiler/codegen/cpu/host_compiler.h"
+#include "compiler/codegen/cuda/nvrtc.h"
 #include "compiler/codegen/target.h"
 #include "compiler/compile_kernels.h"
 #include "compiler/ir/print.h"
@@ -128,6 +129,7 @@ absl::Status AddCode(BuiltPlan& built, const CompileOptions& options, Artifact& 
 }  // namespace
 
 absl::StatusOr<std::string> HostCompilerVersion() { return codegen::HostCompiler(); }
+absl::StatusOr<std::string> DeviceCompilerVersion() { return codegen::NvrtcVersion(); }
 
 absl::StatusOr<Canonical> Canonicalize(capture::AtenProgram source, const std::map<std::string, int64_t>& dims,
                                        const CompileOptions& options) {

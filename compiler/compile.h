@@ -85,6 +85,9 @@ inline constexpr uint32_t kCompilerEpoch = 1;
 // "g++ 12.2.0": what Compile calls for CPU code. UNAVAILABLE "no_host_compiler" when there is none.
 absl::StatusOr<std::string> HostCompilerVersion();
 
+// "nvrtc 13.0": what Compile calls for CUDA code. UNAVAILABLE "no_nvrtc" when there is none.
+absl::StatusOr<std::string> DeviceCompilerVersion();
+
 }  // namespace preheat
 
 #endif  // PREHEAT_COMPILER_COMPILE_H_

@@ -65,7 +65,10 @@ absl::StatusOr<std::vector<std::string>> CompileCudaKernels(const std::vector<co
     for (size_t i : missing) sources.push_back(kernels[i].source);
     ASSIGN_OR_RETURN(std::vector<codegen::Cubin> cubins, codegen::CompileCubins(sources, target, Threads(), options.cancelled));
     for (size_t i = 0; i < missing.size(); ++i) {
-      absl::StrAppend(notes, "// ", kernels[missing[i]].symbol, ": ", cubins[i].registers, " registers, ", cubins[i].spill_bytes, " bytes spilled\n");
+      // NVRTC says nothing of what it has in a cache of its own.
+      if (cubins[i].registers > 0) {
+        absl::StrAppend(notes, "// ", kernels[missing[i]].symbol, ": ", cubins[i].registers, " registers, ", cubins[i].spill_bytes, " bytes spilled\n");
+      }
       code.push_back(std::move(cubins[i].bytes));
     }
     return code;

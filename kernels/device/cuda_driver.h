@@ -10,8 +10,8 @@
 
 namespace preheat::cuda {
 
-// The part of the CUDA driver's interface that the runtime uses, opened at run time: what PREHEAT_CUDA_DRIVER names, else
-// libcuda.so.1. No CUDA header is needed and nothing is linked.
+// The part of the CUDA driver's interface that the runtime uses, opened at run time: what PREHEAT_CUDA_DRIVER names,
+// else libcuda.so.1. No CUDA header is needed and nothing is linked.
 
 using Result = int;  // CUresult; 0 is success
 using DevicePointer = uint64_t;
@@ -52,8 +52,8 @@ struct Driver {
 };
 
 inline constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76;  // device attributes
-inline constexpr int kMaxDynamicSharedBytes = 8;                                 // a function attribute
-inline constexpr unsigned kPortable = 1, kDeviceMapped = 2;                      // of host memory
+inline constexpr int kMaxDynamicSharedBytes = 8;                                  // a function attribute
+inline constexpr unsigned kPortable = 1, kDeviceMapped = 2;                       // of host memory
 
 // The driver, initialized. FAILED_PRECONDITION "no_cuda_driver".
 absl::StatusOr<const Driver*> OpenDriver();

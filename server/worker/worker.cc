@@ -52,6 +52,11 @@ absl::StatusOr<v1::Registration> MakeRegistration(const WorkerOptions& options) 
   registration.set_pid(getpid());
   v1::Toolchain& toolchain = *registration.mutable_toolchain();
   ASSIGN_OR_RETURN(*toolchain.mutable_host_compiler(), HostCompilerVersion());
+  // No GPU is needed to compile for one, only NVRTC.
+  if (absl::StatusOr<std::string> nvrtc = DeviceCompilerVersion(); nvrtc.ok()) {
+    registration.add_compile_targets("cuda:*");
+    toolchain.set_device_compiler(*nvrtc);
+  }
   toolchain.set_compiler_epoch(kCompilerEpoch);
   toolchain.set_plan_version(plan::kPlanVersion);
   return registration;

@@ -1,8 +1,9 @@
-// NVRTC, the CUDA driver and cuBLASLt as far as Preheat uses them, on the host: named in PREHEAT_NVRTC, PREHEAT_CUDA_DRIVER and
-// PREHEAT_CUBLASLT, this library lets compiler and runtime go their whole way without a GPU. A "cubin" is a shared object made by g++.
+// NVRTC, the CUDA driver and cuBLASLt as far as Preheat uses them, on the host: named in PREHEAT_NVRTC,
+// PREHEAT_CUDA_DRIVER and PREHEAT_CUBLASLT, this library lets compiler and runtime go their whole way without a GPU. A
+// "cubin" is a shared object made by g++.
 //
-// Threads of a block are fibers. Each runs to its next barrier before the next one starts, in turn upwards and downwards, so that a
-// missing barrier shows as a wrong result.
+// Threads of a block are fibers. Each runs to its next barrier before the next one starts, in turn upwards and
+// downwards, so that a missing barrier shows as a wrong result.
 #include <dlfcn.h>
 #include <elf.h>
 #include <sys/mman.h>
@@ -67,7 +68,8 @@ void FiberMain() {
 char* Stack(size_t fiber) {
   static std::vector<char*> stacks;
   while (stacks.size() <= fiber) {
-    stacks.push_back(static_cast<char*>(mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)));
+    stacks.push_back(static_cast<char*>(
+        mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)));
   }
   return stacks[fiber];
 }
@@ -118,7 +120,9 @@ bool RunFibers(Thread& t, size_t count) {
       SetThread(t, g_running);
       swapcontext(&g_scheduler, &g_fibers[g_running].context);
     }
-    if (std::all_of(g_fibers.begin(), g_fibers.begin() + static_cast<long>(count), [](const Fiber& f) { return f.state == State::kDone; })) return true;
+    if (std::all_of(g_fibers.begin(), g_fibers.begin() + static_cast<long>(count),
+                    [](const Fiber& f) { return f.state == State::kDone; }))
+      return true;
     if (!Release(count)) return false;
   }
 }
@@ -156,7 +160,8 @@ std::string ReadFile(const std::string& path) {
 std::string Adapted(const std::string& source) {
   std::string text = "#include \"" PREHEAT_SOURCE_DIR "/tests/emulator/prelude.h\"\n" + source;
   const std::string dynamic = "extern __shared__ __align__(16) char dynamic[];";
-  if (size_t at = text.find(dynamic); at != std::string::npos) text.replace(at, dynamic.size(), "char* dynamic = preheat_thread->dynamic;");
+  if (size_t at = text.find(dynamic); at != std::string::npos)
+    text.replace(at, dynamic.size(), "char* dynamic = preheat_thread->dynamic;");
   std::smatch match;
   const std::regex head("extern \"C\" __global__ void (?:__launch_bounds__\\([0-9]+\\) )?(\\w+)\\(([^)]*)\\)");
   if (!std::regex_search(source, match, head)) return text;
@@ -177,7 +182,8 @@ int CompileProgram(Program& program) {
   if (mkdtemp(folder) == nullptr) return 1;
   const std::string base = std::string(folder) + "/k";
   std::ofstream(base + ".cc") << Adapted(program.source);
-  const std::string command = "g++ -std=c++17 -O1 -fwrapv -fPIC -shared -w -s -o " + base + ".so " + base + ".cc 2> " + base + ".log";
+  const std::string command =
+      "g++ -std=c++17 -O1 -fwrapv -fPIC -shared -w -s -o " + base + ".so " + base + ".cc 2> " + base + ".log";
   const int status = std::system(command.c_str());
   program.log = ReadFile(base + ".log");
   if (status == 0) program.code = ReadFile(base + ".so");
@@ -227,7 +233,8 @@ void Store(void* base, int64_t at, int type, double value) {
     const float narrow = static_cast<float>(value);
     uint32_t bits;
     std::memcpy(&bits, &narrow, 4);
-    static_cast<uint16_t*>(base)[at] = static_cast<uint16_t>(value != value ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    static_cast<uint16_t*>(base)[at] =
+        static_cast<uint16_t>(value != value ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
   } else {
     static_cast<_Float16*>(base)[at] = static_cast<_Float16>(value);
   }
@@ -235,7 +242,8 @@ void Store(void* base, int64_t at, int type, double value) {
 
 double Element(const void* base, const Layout& l, bool transposed, int32_t batch, uint64_t row, uint64_t column) {
   if (transposed) std::swap(row, column);
-  return Load(base, batch * l.batch_stride + static_cast<int64_t>(column) * l.stride + static_cast<int64_t>(row), l.type);
+  return Load(base, batch * l.batch_stride + static_cast<int64_t>(column) * l.stride + static_cast<int64_t>(row),
+              l.type);
 }
 
 }  // namespace
@@ -249,13 +257,17 @@ int nvrtcCreateProgram(void** program, const char* source, const char*, int, con
   return 0;
 }
 int nvrtcDestroyProgram(void** program) { return delete static_cast<Program*>(*program), 0; }
-int nvrtcCompileProgram(void* program, int, const char* const*) { return CompileProgram(*static_cast<Program*>(program)); }
+int nvrtcCompileProgram(void* program, int, const char* const*) {
+  return CompileProgram(*static_cast<Program*>(program));
+}
 int nvrtcGetCUBINSize(void* program, size_t* size) { return *size = static_cast<Program*>(program)->code.size(), 0; }
 int nvrtcGetCUBIN(void* program, char* code) {
   const std::string& bytes = static_cast<Program*>(program)->code;
   return std::memcpy(code, bytes.data(), bytes.size()), 0;
 }
-int nvrtcGetProgramLogSize(void* program, size_t* size) { return *size = static_cast<Program*>(program)->log.size() + 1, 0; }
+int nvrtcGetProgramLogSize(void* program, size_t* size) {
+  return *size = static_cast<Program*>(program)->log.size() + 1, 0;
+}
 int nvrtcGetProgramLog(void* program, char* log) {
   const std::string& text = static_cast<Program*>(program)->log;
   return std::memcpy(log, text.c_str(), text.size() + 1), 0;
@@ -303,13 +315,14 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
   return kernel->run != nullptr && kernel->thread != nullptr ? 0 : 500;
 }
 int cuFuncSetAttribute(void*, int, int) { return 0; }
-int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes,
-                   void*, void**, void** extra) {
+int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared_bytes, void*, void**, void** extra) {
   std::lock_guard<std::mutex> lock(g_mutex);
   const KernelFunction& kernel = *static_cast<KernelFunction*>(function);
   std::vector<char> dynamic(shared_bytes + 16, '\x7b');
   std::vector<long long> slots(size_t{bx} * by * bz);
-  Thread thread = {{0, 0, 0}, {0, 0, 0}, {bx, by, bz}, {gx, gy, gz}, dynamic.data(), slots.data(), BlockBarrier, WarpBarrier};
+  Thread thread = {{0, 0, 0},      {0, 0, 0},    {bx, by, bz}, {gx, gy, gz},
+                   dynamic.data(), slots.data(), BlockBarrier, WarpBarrier};
   thread.dynamic += (16 - reinterpret_cast<uintptr_t>(thread.dynamic) % 16) % 16;
   *kernel.thread = &thread;
   g_kernel = kernel.run;
@@ -330,7 +343,8 @@ int cuEventRecord(void* event, void*) {
 int cuEventSynchronize(void*) { return 0; }
 int cuEventElapsedTime(float* milliseconds, void* first, void* second) {
   using Time = std::chrono::steady_clock::time_point;
-  *milliseconds = std::chrono::duration<float, std::milli>(*static_cast<Time*>(second) - *static_cast<Time*>(first)).count();
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(*static_cast<Time*>(second) - *static_cast<Time*>(first)).count();
   return 0;
 }
 int cuEventDestroy_v2(void* event) { return delete static_cast<std::chrono::steady_clock::time_point*>(event), 0; }
@@ -359,20 +373,27 @@ int cublasLtMatrixLayoutSetAttribute(void* layout, int attribute, const void* va
 int cublasLtMatmulPreferenceCreate(void** preference) { return *preference = &g_mutex, 0; }
 int cublasLtMatmulPreferenceDestroy(void*) { return 0; }
 int cublasLtMatmulPreferenceSetAttribute(void*, int, const void*, size_t) { return 0; }
-int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int, void*, int* found) { return *found = 1, 0; }
-int cublasLtMatmul(void*, void* desc, const void*, const void* a, void* a_layout, const void* b, void* b_layout, const void*, const void*,
-                   void*, void* d, void* d_layout, const void*, void*, size_t, void*) {
+int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int, void*, int* found) {
+  return *found = 1, 0;
+}
+int cublasLtMatmul(void*, void* desc, const void*, const void* a, void* a_layout, const void* b, void* b_layout,
+                   const void*, const void*, void*, void* d, void* d_layout, const void*, void*, size_t, void*) {
   const auto& description = *static_cast<Description*>(desc);
-  const Layout &la = *static_cast<Layout*>(a_layout), &lb = *static_cast<Layout*>(b_layout), &ld = *static_cast<Layout*>(d_layout);
+  const Layout &la = *static_cast<Layout*>(a_layout), &lb = *static_cast<Layout*>(b_layout),
+               &ld = *static_cast<Layout*>(d_layout);
   const bool ta = description.transposed[0] != 0, tb = description.transposed[1] != 0;
   const uint64_t inner = ta ? la.rows : la.columns;
-  if ((ta ? la.columns : la.rows) != ld.rows || (tb ? lb.rows : lb.columns) != ld.columns || (tb ? lb.columns : lb.rows) != inner) return 7;
+  if ((ta ? la.columns : la.rows) != ld.rows || (tb ? lb.rows : lb.columns) != ld.columns ||
+      (tb ? lb.columns : lb.rows) != inner)
+    return 7;
   for (int32_t batch = 0; batch < ld.batch; ++batch) {
     for (uint64_t column = 0; column < ld.columns; ++column) {
       for (uint64_t row = 0; row < ld.rows; ++row) {
         double sum = 0;
-        for (uint64_t k = 0; k < inner; ++k) sum += Element(a, la, ta, batch, row, k) * Element(b, lb, tb, batch, k, column);
-        Store(d, batch * ld.batch_stride + static_cast<int64_t>(column) * ld.stride + static_cast<int64_t>(row), ld.type, sum);
+        for (uint64_t k = 0; k < inner; ++k)
+          sum += Element(a, la, ta, batch, row, k) * Element(b, lb, tb, batch, k, column);
+        Store(d, batch * ld.batch_stride + static_cast<int64_t>(column) * ld.stride + static_cast<int64_t>(row),
+              ld.type, sum);
       }
     }
   }

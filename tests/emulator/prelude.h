@@ -1,5 +1,5 @@
-// Put before an emitted CUDA kernel, lets a host compiler take it: the emulator (emulator.cc) runs the threads of a block one after
-// another between barriers.
+// Put before an emitted CUDA kernel, lets a host compiler take it: the emulator (emulator.cc) runs the threads of a
+// block one after another between barriers.
 #include <math.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@ struct PreheatDim3 {
 };
 struct PreheatThread {
   PreheatDim3 thread, block, threads, blocks;
-  char* dynamic;             // shared memory of the block
-  long long* slots;          // one a thread of the block
+  char* dynamic;     // shared memory of the block
+  long long* slots;  // one a thread of the block
   void (*block_barrier)();
   void (*warp_barrier)();
 };

@@ -1,5 +1,6 @@
-// compile_model MODEL_JSON TARGET FOLDER: an exported program (the JSON of torch.export's archive) to a plan and its code, in files of FOLDER:
-// "plan", one file a digest, and "source.cu". Prints what compiling took. For machines that have a GPU and no server.
+// compile_model MODEL_JSON TARGET FOLDER: an exported program (the JSON of torch.export's archive) to a plan and its
+// code, in files of FOLDER: "plan", one file a digest, and "source.cu". Prints what compiling took. For machines that
+// have a GPU and no server.
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -27,8 +28,9 @@ absl::Status Run(const std::string& model, const std::string& target, const std:
   std::ofstream(folder + "/plan", std::ios::binary) << artifact.plan;
   std::ofstream(folder + "/source.cu") << artifact.source;
   for (const auto& [digest, bytes] : artifact.code) std::ofstream(folder + "/" + digest, std::ios::binary) << bytes;
-  std::cout << "{\"kernels\": " << artifact.report.kernels_after << ", \"import_s\": " << canonical.seconds << ", \"passes_s\": " << artifact.passes_seconds
-            << ", \"codegen_s\": " << artifact.codegen_seconds << ", \"compile_s\": " << artifact.compile_seconds << "}\n";
+  std::cout << "{\"kernels\": " << artifact.report.kernels_after << ", \"import_s\": " << canonical.seconds
+            << ", \"passes_s\": " << artifact.passes_seconds << ", \"codegen_s\": " << artifact.codegen_seconds
+            << ", \"compile_s\": " << artifact.compile_seconds << "}\n";
   return absl::OkStatus();
 }
 

@@ -17,7 +17,8 @@ using Table = std::map<std::string, std::string>;
 
 constexpr char kPrefix[] = "static __device__ __forceinline__ ";
 
-// $D dtype, $T its C type, $F the suffix of CUDA's functions. The comparison is false when y is NaN, which then is the result.
+// $D dtype, $T its C type, $F the suffix of CUDA's functions. The comparison is false when y is NaN, which then is the
+// result.
 const std::vector<std::pair<const char*, const char*>>& Templates() {
   static const std::vector<std::pair<const char*, const char*>> templates = {
       {"reciprocal", "$T ph_reciprocal_$D($T x) { return ($T)1.0 / x; }"},
@@ -28,7 +29,8 @@ const std::vector<std::pair<const char*, const char*>>& Templates() {
        "$T ph_mod_$D($T x, $T y) {\n  $T m = fmod$F(x, y);\n"
        "  return m != ($T)0.0 && (m < ($T)0.0) != (y < ($T)0.0) ? m + y : m;\n}"},
       {"floor_div",
-       "$T ph_floor_div_$D($T x, $T y) {\n  if (y == ($T)0.0) return x / y;\n  $T m = fmod$F(x, y);\n  $T q = (x - m) / y;\n"
+       "$T ph_floor_div_$D($T x, $T y) {\n  if (y == ($T)0.0) return x / y;\n  $T m = fmod$F(x, y);\n  $T q = (x - m) "
+       "/ y;\n"
        "  if (m != ($T)0.0 && (m < ($T)0.0) != (y < ($T)0.0)) q -= ($T)1.0;\n"
        "  if (q == ($T)0.0) return copysign$F(($T)0.0, x / y);\n"
        "  $T f = floor$F(q);\n  return q - f > ($T)0.5 ? f + ($T)1.0 : f;\n}"}};
@@ -41,11 +43,12 @@ void AddFloat(const char* dtype, const char* type, const char* suffix, Table& ta
         absl::StrCat(kPrefix, absl::StrReplaceAll(text, {{"$D", dtype}, {"$T", type}, {"$F", suffix}}), "\n");
   };
   static constexpr std::pair<const char*, const char*> kUnary[] = {
-      {"exp", "exp"},     {"exp2", "exp2"},   {"expm1", "expm1"}, {"log", "log"},     {"log2", "log2"},   {"log10", "log10"},
-      {"log1p", "log1p"}, {"sin", "sin"},     {"cos", "cos"},     {"tan", "tan"},     {"asin", "asin"},   {"acos", "acos"},
-      {"atan", "atan"},   {"sinh", "sinh"},   {"cosh", "cosh"},   {"tanh", "tanh"},   {"asinh", "asinh"}, {"acosh", "acosh"},
-      {"atanh", "atanh"}, {"erf", "erf"},     {"erfc", "erfc"},   {"sqrt", "sqrt"},   {"floor", "floor"}, {"ceil", "ceil"},
-      {"trunc", "trunc"}, {"round", "rint"},  {"abs", "fabs"},    {"rsqrt", "rsqrt"}};
+      {"exp", "exp"},     {"exp2", "exp2"},   {"expm1", "expm1"}, {"log", "log"},     {"log2", "log2"},
+      {"log10", "log10"}, {"log1p", "log1p"}, {"sin", "sin"},     {"cos", "cos"},     {"tan", "tan"},
+      {"asin", "asin"},   {"acos", "acos"},   {"atan", "atan"},   {"sinh", "sinh"},   {"cosh", "cosh"},
+      {"tanh", "tanh"},   {"asinh", "asinh"}, {"acosh", "acosh"}, {"atanh", "atanh"}, {"erf", "erf"},
+      {"erfc", "erfc"},   {"sqrt", "sqrt"},   {"floor", "floor"}, {"ceil", "ceil"},   {"trunc", "trunc"},
+      {"round", "rint"},  {"abs", "fabs"},    {"rsqrt", "rsqrt"}};
   for (const auto& [name, function] : kUnary) {
     add(name, absl::StrCat("$T ph_", name, "_$D($T x) { return ", function, "$F(x); }"));
   }
@@ -57,12 +60,15 @@ void AddFloat(const char* dtype, const char* type, const char* suffix, Table& ta
 
 // One instruction each, from sm_80 on; other compilers take the CPU's texts.
 void AddConversions(Table& table) {
-  table["ph_f32_to_bf16"] = absl::StrCat(
-      kPrefix, "unsigned short ph_f32_to_bf16(float x) { unsigned short r; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x)); return r; }\n");
-  table["ph_f32_to_f16"] = absl::StrCat(
-      kPrefix, "unsigned short ph_f32_to_f16(float x) { unsigned short r; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x)); return r; }\n");
-  table["ph_f16_to_f32"] = absl::StrCat(
-      kPrefix, "float ph_f16_to_f32(unsigned short x) { float r; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(x)); return r; }\n");
+  table["ph_f32_to_bf16"] = absl::StrCat(kPrefix,
+                                         "unsigned short ph_f32_to_bf16(float x) { unsigned short r; "
+                                         "asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x)); return r; }\n");
+  table["ph_f32_to_f16"] = absl::StrCat(kPrefix,
+                                        "unsigned short ph_f32_to_f16(float x) { unsigned short r; "
+                                        "asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x)); return r; }\n");
+  table["ph_f16_to_f32"] = absl::StrCat(kPrefix,
+                                        "float ph_f16_to_f32(unsigned short x) { float r; asm(\"cvt.f32.f16 %0, %1;\" "
+                                        ": \"=f\"(r) : \"h\"(x)); return r; }\n");
 }
 
 const Table& Floats() {
@@ -120,12 +126,18 @@ absl::StatusOr<std::string> CudaMathSource(const std::set<std::string>& names) {
 
 std::string BuiltinsFor(const std::string& source) {
   static constexpr std::pair<const char*, const char*> kBuiltins[] = {
-      {"__builtin_nanf", "(x) __int_as_float(0x7fc00000)"}, {"__builtin_nan", "(x) __longlong_as_double(0x7ff8000000000000LL)"},
-      {"__builtin_inff", "() __int_as_float(0x7f800000)"},  {"__builtin_inf", "() __longlong_as_double(0x7ff0000000000000LL)"},
-      {"__builtin_fabsf", "(x) fabsf(x)"},                  {"__builtin_fabs", "(x) fabs(x)"},
-      {"__builtin_truncf", "(x) truncf(x)"},                {"__builtin_trunc", "(x) trunc(x)"},
-      {"__builtin_floorf", "(x) floorf(x)"},                {"__builtin_floor", "(x) floor(x)"},
-      {"__builtin_rintf", "(x) rintf(x)"},                  {"__builtin_rint", "(x) rint(x)"}};
+      {"__builtin_nanf", "(x) __int_as_float(0x7fc00000)"},
+      {"__builtin_nan", "(x) __longlong_as_double(0x7ff8000000000000LL)"},
+      {"__builtin_inff", "() __int_as_float(0x7f800000)"},
+      {"__builtin_inf", "() __longlong_as_double(0x7ff0000000000000LL)"},
+      {"__builtin_fabsf", "(x) fabsf(x)"},
+      {"__builtin_fabs", "(x) fabs(x)"},
+      {"__builtin_truncf", "(x) truncf(x)"},
+      {"__builtin_trunc", "(x) trunc(x)"},
+      {"__builtin_floorf", "(x) floorf(x)"},
+      {"__builtin_floor", "(x) floor(x)"},
+      {"__builtin_rintf", "(x) rintf(x)"},
+      {"__builtin_rint", "(x) rint(x)"}};
   std::string text;
   for (const auto& [name, definition] : kBuiltins) {
     if (absl::StrContains(source, absl::StrCat(name, "("))) absl::StrAppend(&text, "#define ", name, definition, "\n");

@@ -27,9 +27,9 @@ namespace {
 
 constexpr char kSymbol[] = "PREHEAT_KERNEL";
 constexpr int kFlatTile = 2048, kFlatThreads = 256;
-constexpr int kTransposeBlock = 64;       // elements a side
-constexpr int kColumns = 32;              // of a tiled kernel with stages: one warp wide
-constexpr int64_t kFewItems = 528;        // less than these leave most of a GPU idle, one warp an item
+constexpr int kTransposeBlock = 64;         // elements a side
+constexpr int kColumns = 32;                // of a tiled kernel with stages: one warp wide
+constexpr int64_t kFewItems = 528;          // less than these leave most of a GPU idle, one warp an item
 constexpr int64_t kSharedBytes = 96 << 10;  // dynamic, that every target has
 constexpr int64_t kStaticBytes = 40 << 10;
 
@@ -127,8 +127,8 @@ class CudaEmitter {
     PlaceScratch();
   }
 
-  // Loads of a two-dimensional block that run along its first loop: they go through shared memory, so that both memories are
-  // walked along their rows.
+  // Loads of a two-dimensional block that run along its first loop: they go through shared memory, so that both
+  // memories are walked along their rows.
   void FindTransposed(const Stage& stage) {
     if (tiled_ || stage.loops.size() != 2 || stage.pieces.size() != 1 || !stage.accumulators.empty()) return;
     // The loop that the stores run along is walked fastest.
@@ -164,7 +164,8 @@ class CudaEmitter {
   void FillTransposed(const Stage& stage) {
     if (transposed_.empty()) return;
     const Loop &fast = stage.loops[first_fastest_ ? 0 : 1], &slow = stage.loops[first_fastest_ ? 1 : 0];
-    std::string rows = absl::StrCat("(int)(", Index(slow.size), ")"), columns = absl::StrCat("(int)(", Index(fast.size), ")");
+    std::string rows = absl::StrCat("(int)(", Index(slow.size), ")"),
+                columns = absl::StrCat("(int)(", Index(fast.size), ")");
     for (const auto& [s, element] : transposed_) {
       Open(absl::StrCat("for (int e = threadIdx.x; e < ", rows, " * ", columns, "; e += ", Lanes(), ")"));
       Line(absl::StrCat("const long ", slow.var, " = e % ", rows, ", ", fast.var, " = e / ", rows, ";"));
@@ -217,9 +218,9 @@ class CudaEmitter {
   }
 
   std::string Index(const Expr& e) {
-    return IndexText(e, [&](const std::string& symbol) {
-      return symbol[0] == 'x' ? Ref(std::stoi(symbol.substr(1))) : symbol;
-    }, math_);
+    return IndexText(
+        e, [&](const std::string& symbol) { return symbol[0] == 'x' ? Ref(std::stoi(symbol.substr(1))) : symbol; },
+        math_);
   }
 
   std::string Value(const Stmt& stmt) {
@@ -253,7 +254,8 @@ class CudaEmitter {
     if (vector_loads_.count(number)) element = absl::StrCat("w", number, ".x[u]");
     std::string load = LoadText(element, k_.buffers[stmt.buffer].dtype, math_);
     if (stmt.predicate < 0) return load;
-    return absl::StrCat("(", Ref(stmt.predicate), " ? ", load, " : ", ConstantText(ir::Scalar(int64_t{0}), stmt.dtype), ")");
+    return absl::StrCat("(", Ref(stmt.predicate), " ? ", load, " : ", ConstantText(ir::Scalar(int64_t{0}), stmt.dtype),
+                        ")");
   }
 
   // Negative indices count from the end; what is still outside reads element 0 and is reported.
@@ -277,10 +279,10 @@ class CudaEmitter {
   std::string StoreStatement(const Store& store) {
     DType storage = k_.buffers[store.buffer].dtype;
     auto vector = vector_stores_.find(&store);
-    std::string element = vector != vector_stores_.end() ? absl::StrCat("o", vector->second, "[u]")
-                                                         : absl::StrCat("b", store.buffer, "[", Index(store.index), "]");
-    return absl::StrCat(element, " = ",
-                        StoreText(Ref(store.value), k_.stmts[store.value].dtype, storage, math_), ";");
+    std::string element = vector != vector_stores_.end()
+                              ? absl::StrCat("o", vector->second, "[u]")
+                              : absl::StrCat("b", store.buffer, "[", Index(store.index), "]");
+    return absl::StrCat(element, " = ", StoreText(Ref(store.value), k_.stmts[store.value].dtype, storage, math_), ";");
   }
 
   // --- Structure ---
@@ -288,11 +290,13 @@ class CudaEmitter {
   std::string Body() {
     std::vector<std::string> parameters;
     for (size_t b = 0; b < k_.buffers.size(); ++b) {
-      parameters.push_back(absl::StrCat(k_.buffers[b].written ? "" : "const ", std::string(StorageType(k_.buffers[b].dtype)), "* __restrict__ b", b));
+      parameters.push_back(absl::StrCat(k_.buffers[b].written ? "" : "const ",
+                                        std::string(StorageType(k_.buffers[b].dtype)), "* __restrict__ b", b));
     }
     for (const std::string& symbol : k_.symbols) parameters.push_back(absl::StrCat("const long ", symbol));
-    Open(absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", launch_.threads_x * launch_.threads_y, ") ", kSymbol, "(",
-                      absl::StrJoin(parameters, ", "), parameters.empty() ? "" : ", ", "int* error, char* scratch, const long extent)"));
+    Open(absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", launch_.threads_x * launch_.threads_y, ") ",
+                      kSymbol, "(", absl::StrJoin(parameters, ", "), parameters.empty() ? "" : ", ",
+                      "int* error, char* scratch, const long extent)"));
     DeclareShared();
     std::string first = warp_ ? absl::StrCat("(long)blockIdx.x * ", launch_.threads_y, " + threadIdx.y") : "blockIdx.x";
     std::string step = warp_ ? absl::StrCat("(long)gridDim.x * ", launch_.threads_y) : "gridDim.x";
@@ -312,7 +316,8 @@ class CudaEmitter {
   void DeclareShared() {
     for (const auto& [s, element] : transposed_) {
       (void)element;
-      Line(absl::StrCat("__shared__ ", std::string(StorageType(k_.buffers[k_.stmts[s].buffer].dtype)), " tile", s, "[", kTransposeBlock * (kTransposeBlock + 1), "];"));
+      Line(absl::StrCat("__shared__ ", std::string(StorageType(k_.buffers[k_.stmts[s].buffer].dtype)), " tile", s, "[",
+                        kTransposeBlock * (kTransposeBlock + 1), "];"));
     }
     if (!warp_) {
       for (size_t a = 0; a < k_.accumulators.size(); ++a) {
@@ -325,7 +330,8 @@ class CudaEmitter {
     std::string row = warp_ ? "threadIdx.y" : "0";
     if (global_scratch_) {
       std::string bytes = absl::StrCat("((", Index(k_.scratch_bytes), " + 63) / 64 * 64)");
-      Line(absl::StrCat("char* mine = scratch + ((long)blockIdx.x * ", launch_.threads_y, " + ", row, ") * ", bytes, ";"));
+      Line(absl::StrCat("char* mine = scratch + ((long)blockIdx.x * ", launch_.threads_y, " + ", row, ") * ", bytes,
+                        ";"));
     } else {
       Line("extern __shared__ __align__(16) char dynamic[];");
       Line(absl::StrCat("char* mine = dynamic + ", row, " * ", scratch_stride_, ";"));
@@ -411,7 +417,8 @@ class CudaEmitter {
   }
 
   // Chooses the width and what is loaded and stored by it. False: nothing is.
-  bool PlanVectors(const std::string& variable, int64_t elements, const std::vector<int>& body, const std::vector<const Store*>& stores) {
+  bool PlanVectors(const std::string& variable, int64_t elements, const std::vector<int>& body,
+                   const std::vector<const Store*>& stores) {
     int64_t narrowest = 8, widest = 1;
     auto note = [&](DType dtype) {
       narrowest = std::min<int64_t>(narrowest, ir::DTypeSize(dtype));
@@ -431,11 +438,14 @@ class CudaEmitter {
     int found = 0;
     for (int s : body) {
       const Stmt& stmt = k_.stmts[s];
-      if (stmt.kind != Stmt::Kind::kLoad || stmt.predicate >= 0 || transposed_.count(s) || !WalksVectors(stmt.index, variable, width_)) continue;
+      if (stmt.kind != Stmt::Kind::kLoad || stmt.predicate >= 0 || transposed_.count(s) ||
+          !WalksVectors(stmt.index, variable, width_))
+        continue;
       planned_loads_.insert(s), ++found;
     }
     for (const Store* store : stores) {
-      if (WalksVectors(store->index, variable, width_)) planned_stores_.emplace(store, static_cast<int>(planned_stores_.size())), ++found;
+      if (WalksVectors(store->index, variable, width_))
+        planned_stores_.emplace(store, static_cast<int>(planned_stores_.size())), ++found;
     }
     return found > 0;
   }
@@ -468,8 +478,10 @@ class CudaEmitter {
       parts.push_back(absl::StrCat("p", s, "[", i, "]"));
     }
     types_.insert(absl::StrCat("struct ", wide, " { ", memory, " ", absl::StrJoin(fields, ", "), "; };\n"));
-    Line(absl::StrCat("const ", memory, "* p", s, " = (const ", memory, "*)(b", stmt.buffer, " + (", Index(stmt.index), "));"));
-    Line(absl::StrCat("const ", type, " w", s, " = __builtin_bit_cast(", type, ", ", wide, "{", absl::StrJoin(parts, ", "), "});"));
+    Line(absl::StrCat("const ", memory, "* p", s, " = (const ", memory, "*)(b", stmt.buffer, " + (", Index(stmt.index),
+                      "));"));
+    Line(absl::StrCat("const ", type, " w", s, " = __builtin_bit_cast(", type, ", ", wide, "{",
+                      absl::StrJoin(parts, ", "), "});"));
   }
 
   // Word k (four bytes) of the vector o<number>.
@@ -477,11 +489,16 @@ class CudaEmitter {
     auto element = [&](int64_t i) { return absl::StrCat("o", number, "[", i, "]"); };
     switch (ir::DTypeSize(dtype)) {
       case 1:
-        return absl::StrCat("(unsigned)(unsigned char)", element(4 * k), " | (unsigned)(unsigned char)", element(4 * k + 1),
-                            " << 8 | (unsigned)(unsigned char)", element(4 * k + 2), " << 16 | (unsigned)(unsigned char)", element(4 * k + 3), " << 24");
-      case 2: return absl::StrCat("(unsigned)(unsigned short)", element(2 * k), " | (unsigned)(unsigned short)", element(2 * k + 1), " << 16");
+        return absl::StrCat("(unsigned)(unsigned char)", element(4 * k), " | (unsigned)(unsigned char)",
+                            element(4 * k + 1), " << 8 | (unsigned)(unsigned char)", element(4 * k + 2),
+                            " << 16 | (unsigned)(unsigned char)", element(4 * k + 3), " << 24");
+      case 2:
+        return absl::StrCat("(unsigned)(unsigned short)", element(2 * k), " | (unsigned)(unsigned short)",
+                            element(2 * k + 1), " << 16");
       case 4: return absl::StrCat("__builtin_bit_cast(unsigned, ", element(k), ")");
-      default: return absl::StrCat("(unsigned)(__builtin_bit_cast(unsigned long, ", element(k / 2), ")", k % 2 ? " >> 32" : "", ")");
+      default:
+        return absl::StrCat("(unsigned)(__builtin_bit_cast(unsigned long, ", element(k / 2), ")", k % 2 ? " >> 32" : "",
+                            ")");
     }
   }
 
@@ -497,9 +514,11 @@ class CudaEmitter {
     }
   }
 
-  // if (guard && all addresses are aligned) { ... }: the loop over [begin, begin + elements), `body` printing one element.
-  void EmitVectorLoop(const std::string& guard, const std::string& variable, const std::string& begin, const std::string& elements,
-                      const std::vector<const Store*>& stores, const std::function<void()>& body) {
+  // if (guard && all addresses are aligned) { ... }: the loop over [begin, begin + elements), `body` printing one
+  // element.
+  void EmitVectorLoop(const std::string& guard, const std::string& variable, const std::string& begin,
+                      const std::string& elements, const std::vector<const Store*>& stores,
+                      const std::function<void()>& body) {
     std::set<int> buffers;
     for (int s : planned_loads_) buffers.insert(k_.stmts[s].buffer);
     for (const auto& [store, number] : planned_stores_) (void)number, buffers.insert(store->buffer);
@@ -507,13 +526,16 @@ class CudaEmitter {
     for (int b : buffers) absl::StrAppend(&addresses, addresses.empty() ? "" : " | ", "(unsigned long)b", b);
     Open(absl::StrCat("if (", guard, guard.empty() ? "" : " && ", "((", addresses, ") & 15) == 0)"));
     Line("#pragma unroll 2");
-    Open(absl::StrCat("for (long e = threadIdx.x * ", width_, "; e < ", elements, "; e += ", launch_.threads_x * width_, ")"));
+    Open(absl::StrCat("for (long e = threadIdx.x * ", width_, "; e < ", elements, "; e += ", launch_.threads_x * width_,
+                      ")"));
     {
       Line(absl::StrCat("const long ", variable, " = ", begin, " + e;"));
       for (int s : planned_loads_) LoadVector(s);
       for (const Store* store : stores) {
         auto it = planned_stores_.find(store);
-        if (it != planned_stores_.end()) Line(absl::StrCat(std::string(StorageType(k_.buffers[store->buffer].dtype)), " o", it->second, "[", width_, "];"));
+        if (it != planned_stores_.end())
+          Line(absl::StrCat(std::string(StorageType(k_.buffers[store->buffer].dtype)), " o", it->second, "[", width_,
+                            "];"));
       }
       Line(absl::StrCat("const long first = ", variable, ";"));
       vector_loads_ = planned_loads_, vector_stores_ = planned_stores_;
@@ -551,7 +573,8 @@ class CudaEmitter {
     bool keeps = false;
     for (int a : stage.accumulators) {
       const Accumulator& accumulator = k_.accumulators[a];
-      Line(absl::StrCat(std::string(CType(accumulator.dtype)), " r", a, " = ", IdentityText(accumulator.op, accumulator.dtype), ";"));
+      Line(absl::StrCat(std::string(CType(accumulator.dtype)), " r", a, " = ",
+                        IdentityText(accumulator.op, accumulator.dtype), ";"));
       if (IsArg(accumulator.op)) Line(absl::StrCat("long r", a, "i = 0;"));
     }
     for (const Piece& piece : stage.pieces) {
@@ -573,7 +596,8 @@ class CudaEmitter {
       planned_loads_.clear(), planned_stores_.clear();
       return false;
     }
-    EmitVectorLoop("", stage.loops[0].var, absl::StrCat(*begin), absl::StrCat(*end - *begin), stores, [&] { EmitPieceBody(stage, piece); });
+    EmitVectorLoop("", stage.loops[0].var, absl::StrCat(*begin), absl::StrCat(*end - *begin), stores,
+                   [&] { EmitPieceBody(stage, piece); });
     return true;
   }
 
@@ -590,7 +614,8 @@ class CudaEmitter {
     std::vector<std::string> sizes;
     for (size_t i = 0; i < stage.loops.size(); ++i) {
       bool last = i + 1 == stage.loops.size();
-      sizes.push_back(last ? absl::StrCat("(", Index(piece.end - piece.begin), ")") : absl::StrCat("(", Index(stage.loops[i].size), ")"));
+      sizes.push_back(last ? absl::StrCat("(", Index(piece.end - piece.begin), ")")
+                           : absl::StrCat("(", Index(stage.loops[i].size), ")"));
     }
     std::string total = sizes.empty() ? "1" : absl::StrJoin(sizes, " * ");
     // Indices of a piece of known size fit 32 bits: division is cheaper.
@@ -667,7 +692,8 @@ class CudaEmitter {
   void AccumulateArg(int a, const std::string& v, const std::string& position) {
     const Accumulator& accumulator = k_.accumulators[a];
     std::string r = absl::StrCat("r", a), i = absl::StrCat("r", a, "i");
-    std::string better = absl::StrCat(v, accumulator.op == Op::kArgMax ? " > " : " < ", r), same = absl::StrCat(v, " == ", r);
+    std::string better = absl::StrCat(v, accumulator.op == Op::kArgMax ? " > " : " < ", r),
+                same = absl::StrCat(v, " == ", r);
     if (ir::IsFloat(accumulator.dtype)) {
       better = absl::StrCat("(", better, " && ", r, " == ", r, ") || (", v, " != ", v, " && ", r, " == ", r, ")");
       same = absl::StrCat("(", same, " || (", v, " != ", v, " && ", r, " != ", r, "))");
@@ -687,7 +713,8 @@ class CudaEmitter {
       for (int a : accumulators) Shuffle(a);
       if (warp_) return;
     }
-    std::string slot = tiled_ ? absl::StrCat("threadIdx.y * ", launch_.threads_x, " + threadIdx.x") : "threadIdx.x >> 5";
+    std::string slot =
+        tiled_ ? absl::StrCat("threadIdx.y * ", launch_.threads_x, " + threadIdx.x") : "threadIdx.x >> 5";
     for (int a : accumulators) {
       std::string guard = tiled_ ? "" : "if ((threadIdx.x & 31) == 0) ";
       Line(absl::StrCat(guard, "red", a, "[", slot, "] = r", a, ";"));
@@ -702,7 +729,8 @@ class CudaEmitter {
     std::string type(CType(accumulator.dtype));
     bool narrow = ir::DTypeSize(accumulator.dtype) < 4 && !ir::IsFloat(accumulator.dtype);
     Open("for (int m = 16; m > 0; m >>= 1)");
-    Line(absl::StrCat("const ", type, " o = (", type, ")__shfl_xor_sync(0xffffffffu, ", narrow ? "(int)" : "", "r", a, ", m);"));
+    Line(absl::StrCat("const ", type, " o = (", type, ")__shfl_xor_sync(0xffffffffu, ", narrow ? "(int)" : "", "r", a,
+                      ", m);"));
     if (IsArg(accumulator.op)) Line(absl::StrCat("const long oi = __shfl_xor_sync(0xffffffffu, r", a, "i, m);"));
     Accumulate(a, "o", "oi");
     Close();
@@ -712,7 +740,9 @@ class CudaEmitter {
   void Fold(int a) {
     const Accumulator& accumulator = k_.accumulators[a];
     int64_t count = tiled_ ? launch_.threads_y : launch_.threads_x / 32;
-    auto slot = [&](const std::string& w) { return tiled_ ? absl::StrCat(w, " * ", launch_.threads_x, " + threadIdx.x") : w; };
+    auto slot = [&](const std::string& w) {
+      return tiled_ ? absl::StrCat(w, " * ", launch_.threads_x, " + threadIdx.x") : w;
+    };
     std::string type(CType(accumulator.dtype));
     Line(absl::StrCat("r", a, " = (", type, ")red", a, "[", slot("0"), "];"));
     if (IsArg(accumulator.op)) Line(absl::StrCat("r", a, "i = red", a, "i[", slot("0"), "];"));
@@ -729,9 +759,9 @@ class CudaEmitter {
   bool warp_ = false;
   bool global_scratch_ = false;
   int64_t scratch_stride_ = 0;
-  bool first_fastest_ = false;  // of a transposing stage's two loops
-  std::map<int, std::string> transposed_;  // loads that go through shared memory: the element there
-  int64_t width_ = 1;                      // elements of a vector
+  bool first_fastest_ = false;                  // of a transposing stage's two loops
+  std::map<int, std::string> transposed_;       // loads that go through shared memory: the element there
+  int64_t width_ = 1;                           // elements of a vector
   std::set<int> planned_loads_, vector_loads_;  // planned for the loop to come; in force in the loop being printed
   std::map<const Store*, int> planned_stores_, vector_stores_;
   std::set<std::string> types_;

@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/codegen/cpu/emit_cpu.h"
-#include "compiler/codegen/lower_region.h"
 #include "compiler/codegen/loop_ir.h"
+#include "compiler/codegen/lower_region.h"
 
 namespace preheat::codegen {
 
@@ -30,7 +30,8 @@ Choices CudaChoices();
 //   extern "C" __global__ void symbol(buffers..., long symbols..., int* error, char* scratch, long extent)
 // where every argument has eight bytes. Equal kernels give equal sources.
 //   no stages        one block a tile, threads over its elements
-//   row stages       one warp or one block an item; its threads share each stage's loops and combine accumulators by shuffles and shared
+//   row stages       one warp or one block an item; its threads share each stage's loops and combine accumulators by
+//   shuffles and shared
 //                    memory; values kept for later stages lie in shared memory, or in `scratch` when they are large
 //   tiled stages     one block a tile of columns; threads along y share the rows
 absl::StatusOr<CudaKernel> EmitCuda(const Kernel& kernel);

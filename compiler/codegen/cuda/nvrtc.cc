@@ -70,9 +70,13 @@ absl::StatusOr<Nvrtc> Open() {
     }
     dlclose(library);
   }
-  return MakeError(absl::StatusCode::kUnavailable,
-                   {.kind = "no_nvrtc", .message = "libnvrtc, which compiles CUDA kernels, was not found", .where = "",
-                    .fix = "install CUDA 12 or later or the Python package nvidia-cuda-nvrtc, or name the library in PREHEAT_NVRTC"});
+  return MakeError(
+      absl::StatusCode::kUnavailable,
+      {.kind = "no_nvrtc",
+       .message = "libnvrtc, which compiles CUDA kernels, was not found",
+       .where = "",
+       .fix =
+           "install CUDA 12 or later or the Python package nvidia-cuda-nvrtc, or name the library in PREHEAT_NVRTC"});
 }
 
 const absl::StatusOr<Nvrtc>& Library() {
@@ -106,7 +110,8 @@ class OneProgram {
   absl::StatusOr<Cubin> Compile(const std::vector<std::string>& flags) {
     std::vector<const char*> options;
     for (const std::string& flag : flags) options.push_back(flag.c_str());
-    if (program_ == nullptr || n_.compile(program_, static_cast<int>(options.size()), options.data()) != 0) return Failed();
+    if (program_ == nullptr || n_.compile(program_, static_cast<int>(options.size()), options.data()) != 0)
+      return Failed();
     Cubin cubin;
     size_t size = 0;
     if (n_.cubin_size(program_, &size) != 0 || size == 0) return Failed();
@@ -128,9 +133,12 @@ class OneProgram {
     return log;
   }
   absl::Status Failed() const {
-    return MakeError(absl::StatusCode::kInternal,
-                     {.kind = "kernel_compile_failed", .message = absl::StrCat("NVRTC: ", Log().substr(0, 4000)), .where = "",
-                      .fix = "this is a defect of Preheat: please report it with the source from compilectl show --source"});
+    return MakeError(
+        absl::StatusCode::kInternal,
+        {.kind = "kernel_compile_failed",
+         .message = absl::StrCat("NVRTC: ", Log().substr(0, 4000)),
+         .where = "",
+         .fix = "this is a defect of Preheat: please report it with the source from compilectl show --source"});
   }
 
   const Nvrtc& n_;
@@ -151,8 +159,8 @@ std::vector<std::string> NvrtcFlags(const CudaTarget& target) {
           "--frandom-seed=preheat", "--ptxas-options=-v"};
 }
 
-absl::StatusOr<std::vector<Cubin>> CompileCubins(const std::vector<std::string>& sources, const CudaTarget& target, int threads,
-                                                 const std::atomic<bool>* cancelled) {
+absl::StatusOr<std::vector<Cubin>> CompileCubins(const std::vector<std::string>& sources, const CudaTarget& target,
+                                                 int threads, const std::atomic<bool>* cancelled) {
   RETURN_IF_ERROR(Library().status());
   const std::vector<std::string> flags = NvrtcFlags(target);
   std::vector<Cubin> cubins(sources.size());

@@ -10,8 +10,8 @@
 
 namespace preheat::codegen {
 
-// NVIDIA's run-time compiler, opened when it is first asked for and never linked: what PREHEAT_NVRTC names, else what the
-// dynamic linker finds, else those of a Python environment (VIRTUAL_ENV) or of /usr/local/cuda. No GPU is needed.
+// NVIDIA's run-time compiler, opened when it is first asked for and never linked: what PREHEAT_NVRTC names, else what
+// the dynamic linker finds, else those of a Python environment (VIRTUAL_ENV) or of /usr/local/cuda. No GPU is needed.
 
 // "nvrtc 13.0". UNAVAILABLE "no_nvrtc" when there is none. Asked once per process.
 absl::StatusOr<std::string> NvrtcVersion();
@@ -25,10 +25,10 @@ struct Cubin {
   int64_t spill_bytes = 0;  // stored to local memory because registers ran out
 };
 
-// Compiles sources side by side on `threads` threads; cubins in the sources' order. INTERNAL "kernel_compile_failed" carries the
-// compiler's words. `cancelled` (may be null) is looked at between sources.
-absl::StatusOr<std::vector<Cubin>> CompileCubins(const std::vector<std::string>& sources, const CudaTarget& target, int threads,
-                                                 const std::atomic<bool>* cancelled);
+// Compiles sources side by side on `threads` threads; cubins in the sources' order. INTERNAL "kernel_compile_failed"
+// carries the compiler's words. `cancelled` (may be null) is looked at between sources.
+absl::StatusOr<std::vector<Cubin>> CompileCubins(const std::vector<std::string>& sources, const CudaTarget& target,
+                                                 int threads, const std::atomic<bool>* cancelled);
 
 }  // namespace preheat::codegen
 

@@ -37,10 +37,11 @@ struct Lt {
   int (*preference_create)(void** preference);
   int (*preference_destroy)(void* preference);
   int (*preference_set)(void* preference, int attribute, const void* value, size_t bytes);
-  int (*heuristic)(void* handle, void* desc, void* a, void* b, void* c, void* d, void* preference, int wanted, Heuristic*, int* found);
-  int (*matmul)(void* handle, void* desc, const void* alpha, const void* a, void* a_layout, const void* b, void* b_layout,
-                const void* beta, const void* c, void* c_layout, void* d, void* d_layout, const Algorithm*, void* workspace,
-                size_t workspace_bytes, void* stream);
+  int (*heuristic)(void* handle, void* desc, void* a, void* b, void* c, void* d, void* preference, int wanted,
+                   Heuristic*, int* found);
+  int (*matmul)(void* handle, void* desc, const void* alpha, const void* a, void* a_layout, const void* b,
+                void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
+                const Algorithm*, void* workspace, size_t workspace_bytes, void* stream);
   void* handle = nullptr;
 };
 constexpr int kTransA = 3, kTransB = 4;           // attributes of a description
@@ -85,11 +86,12 @@ absl::StatusOr<Lt> Open() {
   find("cublasLtMatmulAlgoGetHeuristic", &lt.heuristic);
   find("cublasLtMatmul", &lt.matmul);
   if (found && lt.create(&lt.handle) == 0) return lt;
-  return MakeError(absl::StatusCode::kFailedPrecondition,
-                   {.kind = "no_cublaslt",
-                    .message = "cuBLASLt, which multiplies matrices on a GPU, was not found or does not start",
-                    .where = "",
-                    .fix = "install CUDA 12 or later or the Python package nvidia-cublas, or name the library in PREHEAT_CUBLASLT"});
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      {.kind = "no_cublaslt",
+       .message = "cuBLASLt, which multiplies matrices on a GPU, was not found or does not start",
+       .where = "",
+       .fix = "install CUDA 12 or later or the Python package nvidia-cublas, or name the library in PREHEAT_CUBLASLT"});
 }
 
 absl::StatusOr<const Lt*> Library() {
@@ -183,7 +185,8 @@ class LtMatmul : public PreparedCall {
       ASSIGN_OR_RETURN(first, AsMatrix(m, a.strides[r - 2], k, a.strides[r - 1]));
       ASSIGN_OR_RETURN(second, AsMatrix(k, b.strides[r - 2], n, b.strides[r - 1]));
     }
-    RETURN_IF_ERROR(Ok(lt_.desc_create(&desc_, double_ ? kCompute64F : kCompute32F, double_ ? kR64F : kR32F), "description"));
+    RETURN_IF_ERROR(
+        Ok(lt_.desc_create(&desc_, double_ ? kCompute64F : kCompute32F, double_ ? kR64F : kR32F), "description"));
     RETURN_IF_ERROR(SetTransposed(kTransA, first));
     RETURN_IF_ERROR(SetTransposed(kTransB, second));
     RETURN_IF_ERROR(MakeLayout(first, batches_.strides[swapped_ ? 1 : 0], &first_));
@@ -236,7 +239,9 @@ class LtMatmul : public PreparedCall {
   }
 
   absl::Status MakeLayout(const Matrix& matrix, int64_t batch_stride, void** layout) {
-    RETURN_IF_ERROR(Ok(lt_.layout_create(layout, type_, static_cast<uint64_t>(matrix.rows), static_cast<uint64_t>(matrix.columns), matrix.stride), "layout"));
+    RETURN_IF_ERROR(Ok(lt_.layout_create(layout, type_, static_cast<uint64_t>(matrix.rows),
+                                         static_cast<uint64_t>(matrix.columns), matrix.stride),
+                       "layout"));
     if (batches_.count == 1) return absl::OkStatus();
     const int32_t count = static_cast<int32_t>(batches_.count);
     RETURN_IF_ERROR(Ok(lt_.layout_set(*layout, kBatchCount, &count, sizeof(count)), "batch count"));
@@ -249,10 +254,12 @@ class LtMatmul : public PreparedCall {
     RETURN_IF_ERROR(Ok(lt_.preference_create(&preference), "preference"));
     const uint64_t workspace = static_cast<uint64_t>(kWorkspaceBytes);
     int status = lt_.preference_set(preference, kWorkspace, &workspace, sizeof(workspace));
-    for (int i = 0; i < 4 && status == 0; ++i) status = lt_.preference_set(preference, kAlignmentA + i, &alignment, sizeof(alignment));
+    for (int i = 0; i < 4 && status == 0; ++i)
+      status = lt_.preference_set(preference, kAlignmentA + i, &alignment, sizeof(alignment));
     Heuristic best = {};
     int found = 0;
-    if (status == 0) status = lt_.heuristic(lt_.handle, desc_, first_, second_, result_, result_, preference, 1, &best, &found);
+    if (status == 0)
+      status = lt_.heuristic(lt_.handle, desc_, first_, second_, result_, result_, preference, 1, &best, &found);
     lt_.preference_destroy(preference);
     RETURN_IF_ERROR(Ok(status, "heuristic"));
     if (found == 0) return Unsupported("cuBLASLt has no algorithm for this matrix product");
@@ -265,9 +272,11 @@ class LtMatmul : public PreparedCall {
     const double one_double = 1, zero_double = 0;
     const void* alpha = double_ ? static_cast<const void*>(&one_double) : &one;
     const void* beta = double_ ? static_cast<const void*>(&zero_double) : &zero;
-    const uintptr_t all = reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b) | reinterpret_cast<uintptr_t>(c);
-    return Ok(lt_.matmul(lt_.handle, desc_, alpha, swapped_ ? b : a, first_, swapped_ ? a : b, second_, beta, c, result_, c, result_,
-                         all % 16 == 0 ? &aligned_ : &any_, addresses.scratch, static_cast<size_t>(kWorkspaceBytes), addresses.stream),
+    const uintptr_t all =
+        reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b) | reinterpret_cast<uintptr_t>(c);
+    return Ok(lt_.matmul(lt_.handle, desc_, alpha, swapped_ ? b : a, first_, swapped_ ? a : b, second_, beta, c,
+                         result_, c, result_, all % 16 == 0 ? &aligned_ : &any_, addresses.scratch,
+                         static_cast<size_t>(kWorkspaceBytes), addresses.stream),
               "the product");
   }
 
