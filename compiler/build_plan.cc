@@ -39,7 +39,12 @@ class PlanBuilder {
  public:
   PlanBuilder(const Graph& graph, const schedule::Layouts& layouts, const schedule::Partition& partition,
               const std::vector<std::string>& op_names, const std::vector<std::string>& locations, DeviceKind device)
-      : graph_(graph), layouts_(layouts), partition_(partition), op_names_(op_names), locations_(locations), device_(device),
+      : graph_(graph),
+        layouts_(layouts),
+        partition_(partition),
+        op_names_(op_names),
+        locations_(locations),
+        device_(device),
         sizes_(graph.SymbolRanges()) {}
 
   absl::StatusOr<BuiltPlan> Run() {
@@ -86,8 +91,8 @@ class PlanBuilder {
         buffer = plan().input_buffers[out.mutates];
       } else {
         const ir::TensorType& type = direct ? direct.type() : out.value.type();
-        buffer = AddBuffer(type, direct && direct != out.value ? layouts_.StridesOf(direct) : out.strides, Storage::kOutput,
-                           static_cast<uint32_t>(i));
+        buffer = AddBuffer(type, direct && direct != out.value ? layouts_.StridesOf(direct) : out.strides,
+                           Storage::kOutput, static_cast<uint32_t>(i));
         if (direct && direct != out.value) buffer = OutputView(out, direct, buffer, i);
       }
       if (direct) {
@@ -113,7 +118,8 @@ class PlanBuilder {
 
   uint32_t AddConstant(Value value) {
     std::string& pool = plan().constants;
-    pool.resize((pool.size() + schedule::kBufferAlignment - 1) / schedule::kBufferAlignment * schedule::kBufferAlignment);
+    pool.resize((pool.size() + schedule::kBufferAlignment - 1) / schedule::kBufferAlignment *
+                schedule::kBufferAlignment);
     uint32_t buffer = AddBuffer(value.type(), ir::RowMajorStrides(value.shape()), Storage::kConstant, 0);
     plan().buffers[buffer].offset = static_cast<int64_t>(pool.size());
     pool += value.node->String("data");
@@ -144,9 +150,8 @@ class PlanBuilder {
     std::vector<Value> inputs = InputsOf(step);
     if (inputs.empty() || !std::all_of(inputs.begin(), inputs.end(), [&](Value v) { return Frozen(v); })) return false;
     std::vector<Value> outputs = OutputsOf(step);
-    return std::all_of(outputs.begin(), outputs.end(), [&](Value v) {
-      return !buffers_.count(v) && v.type().NumElements().is_constant();
-    });
+    return std::all_of(outputs.begin(), outputs.end(),
+                       [&](Value v) { return !buffers_.count(v) && v.type().NumElements().is_constant(); });
   }
 
   absl::Status AddStep(const schedule::Step& step) {
@@ -217,8 +222,10 @@ class PlanBuilder {
     std::set<Value> inputs;
     std::vector<Value> stack;
     for (const codegen::KernelBuffer& buffer : kernel.loops.buffers) {
-      if (buffer.written) stack.push_back(buffer.value);
-      else inputs.insert(buffer.value);
+      if (buffer.written)
+        stack.push_back(buffer.value);
+      else
+        inputs.insert(buffer.value);
     }
     std::set<const Node*> seen;
     std::set<int> debug_ids;
@@ -298,15 +305,16 @@ class PlanBuilder {
       ASSIGN_OR_RETURN(artifact::Operand operand, OperandOf(value));
       step.operands.push_back(std::move(operand));
     }
-    for (size_t i = 0; i < node.results().size(); ++i) step.results.push_back(BufferOf(node.result(static_cast<int>(i)), false));
+    for (size_t i = 0; i < node.results().size(); ++i)
+      step.results.push_back(BufferOf(node.result(static_cast<int>(i)), false));
     Append(std::move(step), false);
     return absl::OkStatus();
   }
 
   // --- The end ---
 
-  // Outputs that are no value's own memory, and inputs that the program changes: written last, when nobody reads them any more. A
-  // mutated input whose old value is also an output is copied out first.
+  // Outputs that are no value's own memory, and inputs that the program changes: written last, when nobody reads them
+  // any more. A mutated input whose old value is also an output is copied out first.
   absl::Status CopyOutputs() {
     std::vector<size_t> order;
     for (size_t i = 0; i < graph_.outputs().size(); ++i) {
@@ -379,9 +387,9 @@ class PlanBuilder {
 
 }  // namespace
 
-absl::StatusOr<BuiltPlan> BuildPlan(const Graph& graph, const schedule::Layouts& layouts, const schedule::Partition& partition,
-                                    const std::vector<std::string>& op_names, const std::vector<std::string>& locations,
-                                    DeviceKind device) {
+absl::StatusOr<BuiltPlan> BuildPlan(const Graph& graph, const schedule::Layouts& layouts,
+                                    const schedule::Partition& partition, const std::vector<std::string>& op_names,
+                                    const std::vector<std::string>& locations, DeviceKind device) {
   return PlanBuilder(graph, layouts, partition, op_names, locations, device).Run();
 }
 

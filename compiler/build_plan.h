@@ -21,11 +21,12 @@ struct BuiltPlan {
   std::vector<bool> order;                      // one a step as it was made: true when it went into the prologue
 };
 
-// Gives every stored value memory, turns the partition's steps into plan steps (those that need frozen inputs only into the
-// prologue), adds the copies that outputs need, and plans the arena. `op_names` names the source operator of a debug id.
-absl::StatusOr<BuiltPlan> BuildPlan(const ir::Graph& graph, const schedule::Layouts& layouts, const schedule::Partition& partition,
-                                    const std::vector<std::string>& op_names, const std::vector<std::string>& locations,
-                                    DeviceKind device = DeviceKind::kCpu);
+// Gives every stored value memory, turns the partition's steps into plan steps (those that need frozen inputs only into
+// the prologue), adds the copies that outputs need, and plans the arena. `op_names` names the source operator of a
+// debug id.
+absl::StatusOr<BuiltPlan> BuildPlan(const ir::Graph& graph, const schedule::Layouts& layouts,
+                                    const schedule::Partition& partition, const std::vector<std::string>& op_names,
+                                    const std::vector<std::string>& locations, DeviceKind device = DeviceKind::kCpu);
 
 }  // namespace preheat
 

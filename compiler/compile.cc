@@ -46,7 +46,8 @@ void Tell(const CompileOptions& options, absl::string_view stage, double fractio
 }
 
 absl::Status Cancelled(const CompileOptions& options) {
-  if (options.cancelled && *options.cancelled) return absl::CancelledError("nobody waits for this compilation any more");
+  if (options.cancelled && *options.cancelled)
+    return absl::CancelledError("nobody waits for this compilation any more");
   return absl::OkStatus();
 }
 
@@ -74,19 +75,21 @@ absl::Status CheckExtern(const Report& report, const CompileOptions& options) {
   for (const auto& [op, entry] : report.extern_calls) ops.push_back(op);
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    {.kind = "extern_needs_torch",
-                    .message = absl::StrCat("these operators have no native form and this client cannot run them: ", absl::StrJoin(ops, ", ")),
+                    .message = absl::StrCat("these operators have no native form and this client cannot run them: ",
+                                            absl::StrJoin(ops, ", ")),
                     .where = "",
                     .fix = "run the program where torch can be imported"});
 }
 
 std::string JoinSources(const std::vector<codegen::EmittedKernel>& kernels) {
   std::string text;
-  for (const codegen::EmittedKernel& kernel : kernels) absl::StrAppend(&text, "// ", kernel.symbol, "\n", kernel.source, "\n");
+  for (const codegen::EmittedKernel& kernel : kernels)
+    absl::StrAppend(&text, "// ", kernel.symbol, "\n", kernel.source, "\n");
   return text;
 }
 
-// Merged regions rest on rules that fuse.cc proves; should a region still fail to lower, the program is compiled with every root
-// apart rather than not at all.
+// Merged regions rest on rules that fuse.cc proves; should a region still fail to lower, the program is compiled with
+// every root apart rather than not at all.
 absl::StatusOr<BuiltPlan> ScheduleAndGenerate(const ir::Graph& graph, const DebugNames& names, DeviceKind device) {
   schedule::Layouts layouts(graph);
   ASSIGN_OR_RETURN(schedule::Partition partition, schedule::Fuse(graph, layouts));
@@ -98,8 +101,8 @@ absl::StatusOr<BuiltPlan> ScheduleAndGenerate(const ir::Graph& graph, const Debu
 
 // On a GPU torch runs them: no provider of the runtime does.
 void ExcludeConvolutions(std::vector<std::string>& exclude) {
-  for (const char* op : {"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
-                         "_convolution", "convolution_backward"}) {
+  for (const char* op : {"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+                         "convolution", "_convolution", "convolution_backward"}) {
     exclude.push_back(absl::StrCat("aten.", op));
   }
 }

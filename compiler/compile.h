@@ -38,7 +38,7 @@ struct CompileOptions {
   ProgressFn progress;
   KernelStore kernels;
   const std::atomic<bool>* cancelled = nullptr;  // set: Compile ends soon with CANCELLED
-  std::string work_dir;           // for sources and objects; empty: the temporary folder
+  std::string work_dir;                          // for sources and objects; empty: the temporary folder
 };
 
 // A program as the key sees it.

@@ -55,19 +55,22 @@ absl::StatusOr<std::string> CompileKernels(const std::vector<codegen::EmittedKer
   return codegen::LinkShared(objects, options.work_dir);
 }
 
-absl::StatusOr<std::vector<std::string>> CompileCudaKernels(const std::vector<codegen::EmittedKernel>& kernels, const CudaTarget& target,
-                                                            const CompileOptions& options, std::string* notes) {
+absl::StatusOr<std::vector<std::string>> CompileCudaKernels(const std::vector<codegen::EmittedKernel>& kernels,
+                                                            const CudaTarget& target, const CompileOptions& options,
+                                                            std::string* notes) {
   if (kernels.empty()) return std::vector<std::string>();
   ASSIGN_OR_RETURN(std::string compiler, codegen::NvrtcVersion());
   std::string toolchain = absl::StrCat(compiler, "\n", absl::StrJoin(codegen::NvrtcFlags(target), " "), "\n");
   auto make = [&](const std::vector<size_t>& missing) -> absl::StatusOr<std::vector<std::string>> {
     std::vector<std::string> sources, code;
     for (size_t i : missing) sources.push_back(kernels[i].source);
-    ASSIGN_OR_RETURN(std::vector<codegen::Cubin> cubins, codegen::CompileCubins(sources, target, Threads(), options.cancelled));
+    ASSIGN_OR_RETURN(std::vector<codegen::Cubin> cubins,
+                     codegen::CompileCubins(sources, target, Threads(), options.cancelled));
     for (size_t i = 0; i < missing.size(); ++i) {
       // NVRTC says nothing of what it has in a cache of its own.
       if (cubins[i].registers > 0) {
-        absl::StrAppend(notes, "// ", kernels[missing[i]].symbol, ": ", cubins[i].registers, " registers, ", cubins[i].spill_bytes, " bytes spilled\n");
+        absl::StrAppend(notes, "// ", kernels[missing[i]].symbol, ": ", cubins[i].registers, " registers, ",
+                        cubins[i].spill_bytes, " bytes spilled\n");
       }
       code.push_back(std::move(cubins[i].bytes));
     }

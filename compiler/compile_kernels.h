@@ -11,15 +11,16 @@
 
 namespace preheat {
 
-// Objects of these sources, from the kernel store where it has them, otherwise made by the host compiler, side by side, and
-// published; linked into one shared object. Empty when there is no source.
+// Objects of these sources, from the kernel store where it has them, otherwise made by the host compiler, side by side,
+// and published; linked into one shared object. Empty when there is no source.
 absl::StatusOr<std::string> CompileKernels(const std::vector<codegen::EmittedKernel>& kernels, const CpuTarget& target,
                                            const CompileOptions& options);
 
-// The same by NVRTC: one cubin a source, in their order. `notes`, one a source that NVRTC has compiled here: registers and
-// spilled bytes, for people.
-absl::StatusOr<std::vector<std::string>> CompileCudaKernels(const std::vector<codegen::EmittedKernel>& kernels, const CudaTarget& target,
-                                                            const CompileOptions& options, std::string* notes);
+// The same by NVRTC: one cubin a source, in their order. `notes`, one a source that NVRTC has compiled here: registers
+// and spilled bytes, for people.
+absl::StatusOr<std::vector<std::string>> CompileCudaKernels(const std::vector<codegen::EmittedKernel>& kernels,
+                                                            const CudaTarget& target, const CompileOptions& options,
+                                                            std::string* notes);
 
 }  // namespace preheat
 

@@ -23,24 +23,79 @@ std::string BaseName(const std::string& op) {
 }
 
 bool IsEagerView(const std::string& name) {
-  static const std::set<std::string> views = {
-      "view",      "_unsafe_view", "reshape",    "permute",       "t",          "transpose",      "expand",
-      "expand_as", "slice",        "select",     "squeeze",       "unsqueeze",  "alias",          "detach",
-      "split",     "split_with_sizes", "chunk",  "unbind",        "diagonal",   "as_strided",     "unfold",
-      "narrow",    "view_as",      "flatten",    "unflatten",     "movedim",    "swapaxes",       "view_as_real",
-      "view_as_complex", "real",   "imag",       "lift_fresh",    "contiguous", "numpy_T",        "mT",
-      "tensor_split", "hsplit",    "vsplit",     "dsplit",        "sym_size",   "sym_numel",      "sym_stride",
-      "_assert_scalar", "_assert_tensor_metadata", "empty",       "empty_like", "new_empty",      "empty_strided",
-      "new_empty_strided", "empty_permuted", "type_as_view", "broadcast_to", "atleast_1d", "atleast_2d"};
+  static const std::set<std::string> views = {"view",
+                                              "_unsafe_view",
+                                              "reshape",
+                                              "permute",
+                                              "t",
+                                              "transpose",
+                                              "expand",
+                                              "expand_as",
+                                              "slice",
+                                              "select",
+                                              "squeeze",
+                                              "unsqueeze",
+                                              "alias",
+                                              "detach",
+                                              "split",
+                                              "split_with_sizes",
+                                              "chunk",
+                                              "unbind",
+                                              "diagonal",
+                                              "as_strided",
+                                              "unfold",
+                                              "narrow",
+                                              "view_as",
+                                              "flatten",
+                                              "unflatten",
+                                              "movedim",
+                                              "swapaxes",
+                                              "view_as_real",
+                                              "view_as_complex",
+                                              "real",
+                                              "imag",
+                                              "lift_fresh",
+                                              "contiguous",
+                                              "numpy_T",
+                                              "mT",
+                                              "tensor_split",
+                                              "hsplit",
+                                              "vsplit",
+                                              "dsplit",
+                                              "sym_size",
+                                              "sym_numel",
+                                              "sym_stride",
+                                              "_assert_scalar",
+                                              "_assert_tensor_metadata",
+                                              "empty",
+                                              "empty_like",
+                                              "new_empty",
+                                              "empty_strided",
+                                              "new_empty_strided",
+                                              "empty_permuted",
+                                              "type_as_view",
+                                              "broadcast_to",
+                                              "atleast_1d",
+                                              "atleast_2d"};
   return views.count(name) != 0;
 }
 
 // Composites that are not one kernel.
 int CompositeKernels(const std::string& name) {
-  static const std::map<std::string, int> counts = {
-      {"cross_entropy_loss", 2}, {"nll_loss", 1},      {"mse_loss", 1},       {"instance_norm", 1}, {"matmul", 1},
-      {"einsum", 1},             {"var_mean", 1},      {"std", 1},            {"addcmul", 1},       {"stack", 1},
-      {"rms_norm", 6},           {"multi_head_attention_forward", 8},         {"silu", 1},          {"native_batch_norm", 1}};
+  static const std::map<std::string, int> counts = {{"cross_entropy_loss", 2},
+                                                    {"nll_loss", 1},
+                                                    {"mse_loss", 1},
+                                                    {"instance_norm", 1},
+                                                    {"matmul", 1},
+                                                    {"einsum", 1},
+                                                    {"var_mean", 1},
+                                                    {"std", 1},
+                                                    {"addcmul", 1},
+                                                    {"stack", 1},
+                                                    {"rms_norm", 6},
+                                                    {"multi_head_attention_forward", 8},
+                                                    {"silu", 1},
+                                                    {"native_batch_norm", 1}};
   auto it = counts.find(name);
   return it == counts.end() ? 1 : it->second;
 }

@@ -54,13 +54,15 @@ absl::StatusOr<GeneratedKernel> GenerateRegion(const schedule::Region& region, c
 }
 
 absl::StatusOr<GeneratedKernel> GenerateCopy(ir::Value value, const std::vector<ir::Expr>& strides,
-                                             const schedule::Layouts& layouts, const ir::Ranges& sizes, DeviceKind device) {
+                                             const schedule::Layouts& layouts, const ir::Ranges& sizes,
+                                             DeviceKind device) {
   schedule::Region region;
   region.outputs = {value};
   region.inputs = {value};
   GeneratedKernel kernel;
   auto strides_of = [&](ir::Value v) { return layouts.StridesOf(v); };
-  ASSIGN_OR_RETURN(kernel.loops, codegen::LowerRegion(region, {{value, strides}}, strides_of, sizes, ChoicesFor(device), true));
+  ASSIGN_OR_RETURN(kernel.loops,
+                   codegen::LowerRegion(region, {{value, strides}}, strides_of, sizes, ChoicesFor(device), true));
   RETURN_IF_ERROR(Emit(device, kernel));
   return kernel;
 }

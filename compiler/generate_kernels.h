@@ -28,7 +28,8 @@ absl::StatusOr<GeneratedKernel> GenerateRegion(const schedule::Region& region, c
 
 // A kernel that copies a stored value into memory of another layout.
 absl::StatusOr<GeneratedKernel> GenerateCopy(ir::Value value, const std::vector<ir::Expr>& strides,
-                                             const schedule::Layouts& layouts, const ir::Ranges& sizes, DeviceKind device);
+                                             const schedule::Layouts& layouts, const ir::Ranges& sizes,
+                                             DeviceKind device);
 
 }  // namespace preheat
 

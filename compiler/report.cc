@@ -89,7 +89,8 @@ Report MakeReport(const capture::AtenProgram& program, const ir::Graph& graph, c
   report.peak_bytes_after = AtLeast(plan.arena_bytes, graph);
   std::set<uint32_t> outputs(plan.output_buffers.begin(), plan.output_buffers.end());
   for (uint32_t buffer : outputs) {
-    if (plan.buffers[buffer].storage == artifact::Storage::kOutput) report.peak_bytes_after += AtLeast(plan.buffers[buffer].bytes, graph);
+    if (plan.buffers[buffer].storage == artifact::Storage::kOutput)
+      report.peak_bytes_after += AtLeast(plan.buffers[buffer].bytes, graph);
   }
   return report;
 }

@@ -45,7 +45,7 @@ struct KernelStep {
   std::vector<ir::Expr> scalars;
   ir::Expr extent;
   int64_t grain = 1;
-  ir::Expr scratch_bytes;  // CPU: for each thread; CUDA: for each block
+  ir::Expr scratch_bytes;       // CPU: for each thread; CUDA: for each block
   std::vector<ir::Expr> grid;   // CUDA
   std::vector<uint32_t> block;  // CUDA
   ir::Expr shared_bytes;        // CUDA

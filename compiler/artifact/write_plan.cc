@@ -101,10 +101,9 @@ plan::LibraryOp LibraryOpOf(const std::string& op) {
 
 plan::EpilogueOp EpilogueOpOf(const std::string& op) {
   static const std::map<std::string, plan::EpilogueOp> ops = {
-      {"bias", plan::EpilogueOp::Bias},         {"residual", plan::EpilogueOp::Residual},
-      {"relu", plan::EpilogueOp::Relu},         {"gelu", plan::EpilogueOp::Gelu},
-      {"gelu_tanh", plan::EpilogueOp::GeluTanh}, {"silu", plan::EpilogueOp::Silu},
-      {"tanh", plan::EpilogueOp::Tanh},         {"sigmoid", plan::EpilogueOp::Sigmoid}};
+      {"bias", plan::EpilogueOp::Bias}, {"residual", plan::EpilogueOp::Residual},  {"relu", plan::EpilogueOp::Relu},
+      {"gelu", plan::EpilogueOp::Gelu}, {"gelu_tanh", plan::EpilogueOp::GeluTanh}, {"silu", plan::EpilogueOp::Silu},
+      {"tanh", plan::EpilogueOp::Tanh}, {"sigmoid", plan::EpilogueOp::Sigmoid}};
   return ops.at(op);
 }
 
@@ -130,10 +129,10 @@ class PlanWriter {
     for (const std::string& digest : p_.code) {
       code.push_back(plan::CreateCode(b_, kind, b_.CreateString(digest)));
     }
-    auto root = plan::CreatePlan(b_, plan::kPlanVersion, b_.CreateString(p_.target), symbols,
-                                 b_.CreateVectorOfStructs(sizes_.nodes()), b_.CreateVector(std::vector<flatbuffers::Offset<plan::Guard>>{}),
-                                 buffers, constants, b_.CreateVector(code), kernels, prologue, steps, inputs, outputs, arena, session,
-                                 b_.CreateVectorOfStrings(p_.error_sites));
+    auto root = plan::CreatePlan(
+        b_, plan::kPlanVersion, b_.CreateString(p_.target), symbols, b_.CreateVectorOfStructs(sizes_.nodes()),
+        b_.CreateVector(std::vector<flatbuffers::Offset<plan::Guard>>{}), buffers, constants, b_.CreateVector(code),
+        kernels, prologue, steps, inputs, outputs, arena, session, b_.CreateVectorOfStrings(p_.error_sites));
     plan::FinishPlanBuffer(b_, root);
     return std::string(reinterpret_cast<const char*>(b_.GetBufferPointer()), b_.GetSize());
   }
@@ -176,7 +175,8 @@ class PlanWriter {
       auto sizes = b_.CreateVector(sizes_.Add(buffer.type.shape));
       auto strides = b_.CreateVector(sizes_.Add(buffer.strides));
       buffers.push_back(plan::CreateBuffer(b_, static_cast<plan::DType>(buffer.type.dtype),
-                                           static_cast<plan::Storage>(buffer.storage), buffer.index, offset, bytes, sizes, strides));
+                                           static_cast<plan::Storage>(buffer.storage), buffer.index, offset, bytes,
+                                           sizes, strides));
     }
     return b_.CreateVector(buffers);
   }
@@ -207,7 +207,8 @@ class PlanWriter {
     if (!s.grid.empty()) grid = b_.CreateVector(sizes_.Add(s.grid));
     if (!s.block.empty()) block = b_.CreateVector(s.block);
     const uint32_t shared = sizes_.Add(s.shared_bytes);
-    auto step = plan::CreateKernelStep(b_, s.kernel, buffers, scalars, extent, s.grain, scratch, grid, block, shared, writes);
+    auto step =
+        plan::CreateKernelStep(b_, s.kernel, buffers, scalars, extent, s.grain, scratch, grid, block, shared, writes);
     return plan::CreateStep(b_, plan::StepKind::KernelStep, step.Union());
   }
 
@@ -222,8 +223,9 @@ class PlanWriter {
     auto result = WriteOperand(s.result);
     auto step = plan::CreateLibraryStep(
         b_, LibraryOpOf(s.op), b_.CreateVector(operands), result, b_.CreateVector(s.stride), b_.CreateVector(s.padding),
-        b_.CreateVector(s.dilation), b_.CreateVector(s.output_padding), s.groups, s.transposed, b_.CreateVector(epilogue),
-        b_.CreateVector(std::vector<uint8_t>(s.frozen.begin(), s.frozen.end())), b_.CreateString(""));
+        b_.CreateVector(s.dilation), b_.CreateVector(s.output_padding), s.groups, s.transposed,
+        b_.CreateVector(epilogue), b_.CreateVector(std::vector<uint8_t>(s.frozen.begin(), s.frozen.end())),
+        b_.CreateString(""));
     return plan::CreateStep(b_, plan::StepKind::LibraryStep, step.Union());
   }
 
@@ -255,7 +257,8 @@ class PlanWriter {
   Vector<plan::OutputSpec> Outputs() {
     std::vector<flatbuffers::Offset<plan::OutputSpec>> outputs;
     for (size_t i = 0; i < p_.outputs.size(); ++i) {
-      outputs.push_back(plan::CreateOutputSpec(b_, p_.output_buffers[i], p_.outputs[i].mutates, p_.outputs[i].aliases_input));
+      outputs.push_back(
+          plan::CreateOutputSpec(b_, p_.output_buffers[i], p_.outputs[i].mutates, p_.outputs[i].aliases_input));
     }
     return b_.CreateVector(outputs);
   }

@@ -104,12 +104,12 @@ std::string IndexText(const Expr& e, const std::function<std::string(const std::
 std::string ConstantText(ir::Scalar value, DType dtype) {
   bool floating = ir::IsFloat(dtype);
   if (floating) {
-    double v = std::holds_alternative<double>(value) ? std::get<double>(value)
-                                                     : static_cast<double>(std::get<int64_t>(value));
+    double v =
+        std::holds_alternative<double>(value) ? std::get<double>(value) : static_cast<double>(std::get<int64_t>(value));
     return FloatText(v, dtype);
   }
-  int64_t v = std::holds_alternative<int64_t>(value) ? std::get<int64_t>(value)
-                                                     : static_cast<int64_t>(std::get<double>(value));
+  int64_t v =
+      std::holds_alternative<int64_t>(value) ? std::get<int64_t>(value) : static_cast<int64_t>(std::get<double>(value));
   return IntegerText(v, dtype);
 }
 
@@ -126,7 +126,8 @@ std::string OpText(Op op, const std::vector<std::string>& args, DType operand, D
     case Op::kMul: return boolean ? Infix(args, "&") : Narrow(Infix(args, "*"), operand);
     case Op::kDiv: return floating ? Infix(args, "/") : function();
     case Op::kNeg: return Narrow(absl::StrCat("(-", args[0], ")"), operand);
-    case Op::kNot: return boolean ? absl::StrCat("(!", args[0], ")") : Narrow(absl::StrCat("(~", args[0], ")"), operand);
+    case Op::kNot:
+      return boolean ? absl::StrCat("(!", args[0], ")") : Narrow(absl::StrCat("(~", args[0], ")"), operand);
     case Op::kIsNan: return floating ? absl::StrCat("(", args[0], " != ", args[0], ")") : "false";
     case Op::kAnd: return Narrow(Infix(args, "&"), operand);
     case Op::kOr: return Narrow(Infix(args, "|"), operand);

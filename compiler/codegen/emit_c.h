@@ -17,16 +17,16 @@ absl::string_view CType(ir::DType dtype);
 // The type in memory: "unsigned short" for bf16 and f16, "unsigned char" for bool.
 absl::string_view StorageType(ir::DType dtype);
 
-// "a0 * 128 + j1"; `name` spells a symbol. floordiv and mod of what may be negative call ph_floor_div_i64 and ph_mod_i64, noted
-// in `math`.
+// "a0 * 128 + j1"; `name` spells a symbol. floordiv and mod of what may be negative call ph_floor_div_i64 and
+// ph_mod_i64, noted in `math`.
 std::string IndexText(const ir::Expr& e, const std::function<std::string(const std::string&)>& name,
                       std::set<std::string>& math);
 
 // A scalar constant of that dtype: "0x1.8p+1f", "__builtin_nanf(\"\")", "7L".
 std::string ConstantText(ir::Scalar value, ir::DType dtype);
 
-// op applied to operands already spelled; `operand` is their dtype, `result` the result's. Functions that the target must
-// bring are noted in `math` by their names in math_functions.h.
+// op applied to operands already spelled; `operand` is their dtype, `result` the result's. Functions that the target
+// must bring are noted in `math` by their names in math_functions.h.
 std::string OpText(ir::Op op, const std::vector<std::string>& args, ir::DType operand, ir::DType result,
                    std::set<std::string>& math);
 

@@ -12,13 +12,13 @@ namespace preheat::codegen {
 // A kernel as loops over scalar statements: what lower_region makes of a region and what an emitter prints.
 //
 // A kernel runs over items: [0, extent), in any order and in parallel. An item is one point of the `outer` loops and,
-// in a tiled kernel, one tile of `tile` elements of the loop variable "c" over `tile_size`. Within an item `order` is executed in
-// sequence: statements that are the same for the whole item (or one a tile element), and stages.
-// A stage is a nest of loops, the last one vectorized (in a tiled kernel the tile is, inside them), whose statements
-// are placed as far out as they allow, and which reduces into accumulators and stores.
+// in a tiled kernel, one tile of `tile` elements of the loop variable "c" over `tile_size`. Within an item `order` is
+// executed in sequence: statements that are the same for the whole item (or one a tile element), and stages. A stage is
+// a nest of loops, the last one vectorized (in a tiled kernel the tile is, inside them), whose statements are placed as
+// far out as they allow, and which reduces into accumulators and stores.
 
-// What an error word means. Numbers are the same in every kernel, so that equal kernels stay equal; a plan's error_sites
-// give the operators that stand behind them in its program.
+// What an error word means. Numbers are the same in every kernel, so that equal kernels stay equal; a plan's
+// error_sites give the operators that stand behind them in its program.
 enum class ErrorSite : int { kTake = 1, kGather = 2, kScatter = 3, kPutRows = 4 };
 inline constexpr int kNumErrorSites = 4;
 
@@ -52,14 +52,14 @@ struct Stmt {
   ir::Expr bound;
   int error_site = 0;
   int accumulator = -1;
-  int depth = 0;        // 0: item; 1: element of the tile; 2 + k: inside loop k of its stage
+  int depth = 0;  // 0: item; 1: element of the tile; 2 + k: inside loop k of its stage
 };
 
 struct Accumulator {
-  ir::Op op = ir::Op::kReduceSum;  // any reduction
+  ir::Op op = ir::Op::kReduceSum;     // any reduction
   ir::DType dtype = ir::DType::kF32;  // of the operand
-  int value = -1;                  // statement
-  ir::Expr position;               // kArgMax, kArgMin: what is kept
+  int value = -1;                     // statement
+  ir::Expr position;                  // kArgMax, kArgMin: what is kept
 };
 
 struct Store {
@@ -73,7 +73,7 @@ struct Store {
 // in which the conditions are known.
 struct Piece {
   ir::Expr begin, end;
-  std::vector<int> body;                          // statements of depth >= 2 (in a tiled kernel: all inside the stage)
+  std::vector<int> body;                           // statements of depth >= 2 (in a tiled kernel: all inside the stage)
   std::vector<std::pair<int, int>> accumulations;  // accumulator, statement
   std::vector<Store> stores;
   std::vector<Store> scratch_stores;  // into scratch arrays, for later stages

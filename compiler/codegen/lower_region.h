@@ -15,9 +15,10 @@ using StridesFn = std::function<std::vector<ir::Expr>(ir::Value)>;
 
 // What a schedule may choose for a region; the defaults are the cost model's.
 struct Choices {
-  int tile = 256;        // elements of a tile in a tiled kernel that reduces
-  int flat_tile = 4096;  // of one that does not
-  int line = 16, run = 64;  // of a block where something is transposed: elements loaded and stored in a row; 16 of f32 are a cache line
+  int tile = 256;           // elements of a tile in a tiled kernel that reduces
+  int flat_tile = 4096;     // of one that does not
+  int line = 16, run = 64;  // of a block where something is transposed: elements loaded and stored in a row; 16 of f32
+                            // are a cache line
   bool keep = true;         // rows keep costly values for later stages; otherwise each stage computes them again
 };
 
@@ -27,11 +28,12 @@ struct Target {
   std::vector<ir::Expr> strides;
 };
 
-// Turns a region into loops. `targets` are its outputs with their layouts; when `copy` is set the targets' values are read from memory,
-// which makes a layout-changing copy of a stored value.
-// INTERNAL when the region breaks a rule of schedule/fuse.h.
-absl::StatusOr<Kernel> LowerRegion(const schedule::Region& region, const std::vector<Target>& targets, const StridesFn& strides_of,
-                                   const ir::Ranges& sizes, const Choices& choices, bool copy = false);
+// Turns a region into loops. `targets` are its outputs with their layouts; when `copy` is set the targets' values are
+// read from memory, which makes a layout-changing copy of a stored value. INTERNAL when the region breaks a rule of
+// schedule/fuse.h.
+absl::StatusOr<Kernel> LowerRegion(const schedule::Region& region, const std::vector<Target>& targets,
+                                   const StridesFn& strides_of, const ir::Ranges& sizes, const Choices& choices,
+                                   bool copy = false);
 
 }  // namespace preheat::codegen
 

@@ -19,12 +19,13 @@ const std::map<std::string, std::string>& FeatureFlags() {
 }
 
 absl::Status Unsupported(absl::string_view target) {
-  return MakeError(absl::StatusCode::kInvalidArgument,
-                   {.kind = "unsupported_target",
-                    .message = absl::StrCat("no code can be made for target \"", target, "\""),
-                    .where = "",
-                    .fix = "use cpu, or cpu:x86-64-v2, cpu:x86-64-v3 or cpu:x86-64-v4, with +avx512_bf16 or +avx512_vnni; "
-                           "or cuda:sm_80, cuda:sm_86, cuda:sm_89, cuda:sm_90, cuda:sm_100 or cuda:sm_120"});
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      {.kind = "unsupported_target",
+       .message = absl::StrCat("no code can be made for target \"", target, "\""),
+       .where = "",
+       .fix = "use cpu, or cpu:x86-64-v2, cpu:x86-64-v3 or cpu:x86-64-v4, with +avx512_bf16 or +avx512_vnni; "
+              "or cuda:sm_80, cuda:sm_86, cuda:sm_89, cuda:sm_90, cuda:sm_100 or cuda:sm_120"});
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ class Builder {
   Value Permute(Value x, std::vector<int64_t> dims);
   Value Transpose(Value x, int64_t a, int64_t b);
   Value Unsqueeze(Value x, int64_t dim);
-  Value Squeeze(Value x, int64_t dim);  // drops a dimension of size 1
+  Value Squeeze(Value x, int64_t dim);                         // drops a dimension of size 1
   Value BroadcastTo(Value x, const std::vector<Expr>& shape);  // numpy: adds leading dims, grows 1s
   Value SliceDim(Value x, int64_t dim, Expr start, Expr size, int64_t step = 1);
   Value Concat(absl::Span<const Value> parts, int64_t dim);

@@ -80,9 +80,9 @@ class Expr {
 };
 
 struct Expr::Atom {
-  std::string symbol;       // empty for a function
-  Fn fn = Fn::kFloorDiv;    // with `args` when symbol is empty
-  std::vector<Expr> args;   // two, for a function
+  std::string symbol;      // empty for a function
+  Fn fn = Fn::kFloorDiv;   // with `args` when symbol is empty
+  std::vector<Expr> args;  // two, for a function
 
   bool is_symbol() const { return !symbol.empty(); }
   bool operator==(const Atom& other) const;

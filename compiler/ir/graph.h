@@ -26,8 +26,25 @@ enum class Op : uint8_t {
 
 // How result types follow: each rule is one function of infer.cc.
 enum class TypeRule : uint8_t {
-  kDeclared, kSame, kBoolOf, kCast, kWhere, kReduce, kArgReduce, kReshape, kPermute, kBroadcast, kSlice,
-  kPad, kWindow, kConcat, kTake, kGather, kSort, kMatMul, kConv,
+  kDeclared,
+  kSame,
+  kBoolOf,
+  kCast,
+  kWhere,
+  kReduce,
+  kArgReduce,
+  kReshape,
+  kPermute,
+  kBroadcast,
+  kSlice,
+  kPad,
+  kWindow,
+  kConcat,
+  kTake,
+  kGather,
+  kSort,
+  kMatMul,
+  kConv,
 };
 enum class Effects : uint8_t { kPure, kEffect };
 
@@ -65,8 +82,8 @@ struct TensorType {
 using Scalar = std::variant<int64_t, double>;
 
 // An attribute's value. Bytes are std::string too: only Constant's `data` holds any.
-using AttrValue = std::variant<int64_t, double, std::string, DType, Expr, std::vector<int64_t>,
-                               std::vector<Expr>, std::vector<std::string>>;
+using AttrValue = std::variant<int64_t, double, std::string, DType, Expr, std::vector<int64_t>, std::vector<Expr>,
+                               std::vector<std::string>>;
 using Attrs = std::map<std::string, AttrValue>;
 
 class Node;

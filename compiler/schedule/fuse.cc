@@ -34,12 +34,12 @@ bool IsNodeKernel(Op op) {
 
 namespace {
 
-constexpr int kCostlyOps = 8;        // in simple operations; a transcendental function counts kFunctionCost
+constexpr int kCostlyOps = 8;  // in simple operations; a transcendental function counts kFunctionCost
 constexpr int kFunctionCost = 10;
 constexpr size_t kMaxRegionNodes = 192;
 constexpr size_t kMaxAccesses = 96;
-constexpr int64_t kInnerLoop = 16;    // elements over which work outside an inner loop is spread
-constexpr int64_t kFewRows = 16;     // fewer rows than this do not carry a large region
+constexpr int64_t kInnerLoop = 16;  // elements over which work outside an inner loop is spread
+constexpr int64_t kFewRows = 16;    // fewer rows than this do not carry a large region
 constexpr int64_t kLargeRegion = 1 << 16;
 
 bool IsLeaf(Op op) { return op == Op::kFill || op == Op::kIota || op == Op::kSize; }
@@ -99,8 +99,7 @@ struct Group {
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, const Layouts& layouts)
-      : graph_(graph), layouts_(layouts), ranges_(graph.SymbolRanges()) {}
+  Fuser(const Graph& graph, const Layouts& layouts) : graph_(graph), layouts_(layouts), ranges_(graph.SymbolRanges()) {}
 
   Partition Run(bool merge) {
     FindRoots();
@@ -192,7 +191,8 @@ class Fuser {
            node.op() == Op::kGather;
   }
 
-  // A broadcast along the innermost dimension: what it reads is the same for a whole inner loop, and computed outside it.
+  // A broadcast along the innermost dimension: what it reads is the same for a whole inner loop, and computed outside
+  // it.
   static bool RepeatsInnermost(const Node& node) {
     if (node.op() != Op::kBroadcast) return false;
     const std::vector<Expr>& from = node.operand(0).shape();
@@ -423,7 +423,7 @@ class Fuser {
   static bool TooFewRows(const Expr& rows, const Expr& total) {
     auto r = rows.constant();
     auto t = total.constant();
-    return r && t && *r < kFewRows && *t > kLargeRegion;
+    return r && t && *r<kFewRows&& * t> kLargeRegion;
   }
 
   static Expr Total(const Domain& d) { return ir::NumElements(d.sizes); }
@@ -627,7 +627,8 @@ class Fuser {
 }  // namespace
 
 Value MemoryOf(Value operand, const Layouts& layouts, const ir::Ranges& sizes) {
-  auto view = PeelViews(operand, [&](Value v) { return layouts.StridesOf(v); }, sizes);
+  auto view = PeelViews(
+      operand, [&](Value v) { return layouts.StridesOf(v); }, sizes);
   return view ? view->base : operand;
 }
 

@@ -40,11 +40,11 @@ struct Partition {
 
 // Groups the nodes of a graph into regions and calls.
 //
-// First, values that must or had better be in memory become roots: graph outputs, what calls read and write, reductions,
-// costly values with several uses, operands of views that repeat elements. Then a root's region merges into
-// the region that consumes it wherever the consumer computes each element once (the same element order, or one a row), as
-// in softmax, normalizations and their backward operators; siblings over the same rows merge last. Stores that nobody
-// reads any more are dropped. Near linear in the number of nodes.
+// First, values that must or had better be in memory become roots: graph outputs, what calls read and write,
+// reductions, costly values with several uses, operands of views that repeat elements. Then a root's region merges into
+// the region that consumes it wherever the consumer computes each element once (the same element order, or one a row),
+// as in softmax, normalizations and their backward operators; siblings over the same rows merge last. Stores that
+// nobody reads any more are dropped. Near linear in the number of nodes.
 //
 // With `merge` off every root is a region of its own: slower, but free of every rule above.
 absl::StatusOr<Partition> Fuse(const ir::Graph& graph, const Layouts& layouts, bool merge = true);
@@ -54,7 +54,7 @@ absl::StatusOr<Partition> Fuse(const ir::Graph& graph, const Layouts& layouts, b
 ir::Value MemoryOf(ir::Value operand, const Layouts& layouts, const ir::Ranges& sizes);
 
 // Views of memory are followed here: the value whose memory a call's operand reads (Operand of plan.fbs).
-bool IsCall(ir::Op op);       // library and extern
+bool IsCall(ir::Op op);        // library and extern
 bool IsNodeKernel(ir::Op op);  // scan, sort, scatter, put_rows
 
 }  // namespace preheat::schedule

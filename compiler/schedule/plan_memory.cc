@@ -30,7 +30,9 @@ Arena PlanConstant(const std::vector<Lifetime>& lifetimes) {
     }
     offsets[i] = at;
     total = std::max(total, at + size(i));
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), i, [&](size_t a, size_t b) { return offsets[a] < offsets[b]; }), i);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), i, [&](size_t a, size_t b) { return offsets[a] < offsets[b]; }),
+        i);
   }
   return {{offsets.begin(), offsets.end()}, total};
 }
@@ -38,7 +40,8 @@ Arena PlanConstant(const std::vector<Lifetime>& lifetimes) {
 Arena PlanSymbolic(const std::vector<Lifetime>& lifetimes) {
   std::vector<size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return lifetimes[a].first < lifetimes[b].first; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return lifetimes[a].first < lifetimes[b].first; });
   struct Place {
     Expr offset;
     int free_after;
@@ -65,7 +68,8 @@ Arena PlanSymbolic(const std::vector<Lifetime>& lifetimes) {
 }  // namespace
 
 Arena PlanMemory(const std::vector<Lifetime>& lifetimes) {
-  bool constant = std::all_of(lifetimes.begin(), lifetimes.end(), [](const Lifetime& l) { return l.bytes.is_constant(); });
+  bool constant =
+      std::all_of(lifetimes.begin(), lifetimes.end(), [](const Lifetime& l) { return l.bytes.is_constant(); });
   return constant ? PlanConstant(lifetimes) : PlanSymbolic(lifetimes);
 }
 

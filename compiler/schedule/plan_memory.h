@@ -22,8 +22,8 @@ struct Arena {
 };
 
 // Places buffers so that no two that live at once overlap. With constant sizes the largest are placed first, each at
-// the lowest gap (the greedy-by-size method of Pisarchyk and Lee, 2020). With symbolic ones a place is used again by buffers of the
-// very same size only, which needs no knowledge of which size is larger.
+// the lowest gap (the greedy-by-size method of Pisarchyk and Lee, 2020). With symbolic ones a place is used again by
+// buffers of the very same size only, which needs no knowledge of which size is larger.
 Arena PlanMemory(const std::vector<Lifetime>& lifetimes);
 
 }  // namespace preheat::schedule

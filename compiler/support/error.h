@@ -11,10 +11,10 @@ namespace preheat {
 // What a user is told when something fails. Travels as payload of an absl::Status, so every layer may
 // pass it on, and is turned into the wire's Error once, at the RPC edge.
 struct Error {
-  std::string kind;     // stable and typed: "unknown_dimension", "unsupported_target"; docs: server/ERRORS.md
-  std::string message;  // what is wrong
-  std::string where = {};    // "buckets.yaml:12:7", "node 17 (aten.add.Tensor)"; may be empty
-  std::string fix = {};      // what to do about it; may be empty
+  std::string kind;        // stable and typed: "unknown_dimension", "unsupported_target"; docs: server/ERRORS.md
+  std::string message;     // what is wrong
+  std::string where = {};  // "buckets.yaml:12:7", "node 17 (aten.add.Tensor)"; may be empty
+  std::string fix = {};    // what to do about it; may be empty
 };
 
 // A status of that code whose message is `error.message` and which carries the rest.

@@ -5,8 +5,8 @@
 #include "absl/status/statusor.h"
 
 // RETURN_IF_ERROR(expr): returns the status of `expr` from the enclosing function unless it is OK.
-#define RETURN_IF_ERROR(expr)                                  \
-  do {                                                         \
+#define RETURN_IF_ERROR(expr)                                                                \
+  do {                                                                                       \
     if (::absl::Status preheat_status = (expr); !preheat_status.ok()) return preheat_status; \
   } while (false)
 

@@ -72,8 +72,8 @@ absl::Status CheckRank(const plan::Buffer& buffer, const preheat_tensor& tensor,
                   "pass a tensor of that rank");
 }
 
-absl::Status CheckTensor(const Expected& expected, const preheat_tensor& tensor, int64_t alignment,
-                         const Place& where, int32_t device_type) {
+absl::Status CheckTensor(const Expected& expected, const preheat_tensor& tensor, int64_t alignment, const Place& where,
+                         int32_t device_type) {
   const int32_t dtype = static_cast<int32_t>(expected.buffer.dtype());
   if (tensor.dtype != dtype) {
     return Mismatch("dtype_mismatch", where,
@@ -192,7 +192,7 @@ absl::Status CheckInput(const LoadedPlan& plan, uint32_t number, const preheat_t
 }
 
 absl::Status CheckOutput(const LoadedPlan& plan, uint32_t number, const preheat_tensor& tensor, const int64_t* values,
-                        int32_t device_type) {
+                         int32_t device_type) {
   const plan::Buffer& buffer = plan.output_buffer(number);
   return CheckTensor({buffer, values}, tensor, std::min<int64_t>(8, ElementSize(buffer.dtype())), {"output", number},
                      device_type);

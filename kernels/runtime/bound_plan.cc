@@ -188,10 +188,18 @@ class Binder {
       if (bytes_[step.buffers()->Get(i)] < 0) return Corrupt("a kernel's buffer has no size here");
     }
     bound_.steps.push_back({plan::StepKind::KernelStep, static_cast<uint32_t>(bound_.kernels.size())});
-    bound_.kernels.push_back({Text(plan_.kernels()->Get(step.kernel())->name()), loaded_.functions[step.kernel()],
-                              static_cast<uint32_t>(bound_.arguments.size()), Count(step.buffers()),
-                              Numbers(step.scalars()), extent, step.grain(), (scratch + 63) / 64 * 64,
-                              Count(step.scalars()), {1, 1, 1}, {1, 1, 1}, 0});
+    bound_.kernels.push_back({Text(plan_.kernels()->Get(step.kernel())->name()),
+                              loaded_.functions[step.kernel()],
+                              static_cast<uint32_t>(bound_.arguments.size()),
+                              Count(step.buffers()),
+                              Numbers(step.scalars()),
+                              extent,
+                              step.grain(),
+                              (scratch + 63) / 64 * 64,
+                              Count(step.scalars()),
+                              {1, 1, 1},
+                              {1, 1, 1},
+                              0});
     RETURN_IF_ERROR(BindLaunch(step, bound_.kernels.back()));
     for (uint32_t i = 0; i < Count(step.buffers()); ++i) bound_.arguments.push_back(step.buffers()->Get(i));
     return absl::OkStatus();

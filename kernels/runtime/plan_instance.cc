@@ -53,8 +53,8 @@ class PlanInstance::Lease {
   std::unique_ptr<RunState> state_;
 };
 
-// One that no run uses: on a GPU work that a finished run has left on its stream may still use a state's memory, so a state
-// belongs to a stream.
+// One that no run uses: on a GPU work that a finished run has left on its stream may still use a state's memory, so a
+// state belongs to a stream.
 absl::StatusOr<std::unique_ptr<RunState>> PlanInstance::TakeState(Stream stream) {
   Device& device = context_.executable->device();
   {

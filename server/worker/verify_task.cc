@@ -193,7 +193,8 @@ absl::StatusOr<v1::TaskDone> Verify(const v1::VerifyTask& task, const AtenProgra
 
 absl::StatusOr<v1::TaskDone> RunVerifyTask(const v1::VerifyTask& task, const TaskContext& context) {
   context.progress("verify", 0, "");
-  if (absl::StartsWith(task.manifest().target(), "cuda:")) return NotPossible("workers do not run artifacts on a GPU yet");
+  if (absl::StartsWith(task.manifest().target(), "cuda:"))
+    return NotPossible("workers do not run artifacts on a GPU yet");
   ASSIGN_OR_RETURN(AtenProgram program, ReadProgram(task));
   if (std::string why = WhyIncomparable(program); !why.empty()) return NotPossible(std::move(why));
   absl::StatusOr<v1::TaskDone> done = Verify(task, program);

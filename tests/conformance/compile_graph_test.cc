@@ -39,7 +39,9 @@ Report Check(ir::Graph graph, const ir::SymbolValues& symbols, uint64_t seed) {
   EXPECT_TRUE(got.ok()) << got.status() << "\n" << text;
   if (!got.ok()) return {};
   for (size_t i = 0; i < want->size(); ++i) {
-    EXPECT_EQ(testing::Differ((*got)[i], (*want)[i]), "") << "output " << i << " of\n" << text << "\n" << runner->artifact().source;
+    EXPECT_EQ(testing::Differ((*got)[i], (*want)[i]), "") << "output " << i << " of\n"
+                                                          << text << "\n"
+                                                          << runner->artifact().source;
   }
   return runner->artifact().report;
 }
@@ -63,7 +65,8 @@ symbol d0 in [1, 512]
 %tr = reshape(%t) {shape = (d0, 16, 1)}
 %tb = broadcast(%tr) {shape = (d0, 16, 64)}
 %y = div(%e, %tb)
-output %y strides [1024, 64, 1])", {{"d0", 5}});
+output %y strides [1024, 64, 1])",
+                            {{"d0", 5}});
   EXPECT_EQ(report.kernels_after, 1);
 }
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/target.h"
 #include "compiler/ir/evaluate.h"
 #include "compiler/support/status_macros.h"
-#include "compiler/codegen/target.h"
 #include "kernels/device/cuda_device.h"
 #include "kernels/runtime/preheat_runtime.h"
 
@@ -22,8 +22,9 @@ namespace {
 
 absl::Status Take(preheat_status* status) {
   if (status == nullptr) return absl::OkStatus();
-  absl::Status result = absl::InternalError(absl::StrCat(preheat_status_code(status), " ", preheat_status_kind(status), ": ",
-                                                         preheat_status_message(status), " ", preheat_status_where(status)));
+  absl::Status result =
+      absl::InternalError(absl::StrCat(preheat_status_code(status), " ", preheat_status_kind(status), ": ",
+                                       preheat_status_message(status), " ", preheat_status_where(status)));
   preheat_status_free(status);
   return result;
 }
@@ -37,7 +38,8 @@ struct Memory {
   void* copy = nullptr;
   ir::DType dtype = ir::DType::kF32;
 
-  Memory(ir::DType type, std::vector<int64_t> shape, std::vector<int64_t> steps) : sizes(std::move(shape)), strides(std::move(steps)), dtype(type) {
+  Memory(ir::DType type, std::vector<int64_t> shape, std::vector<int64_t> steps)
+      : sizes(std::move(shape)), strides(std::move(steps)), dtype(type) {
     int64_t extent = 1;
     for (size_t d = 0; d < sizes.size(); ++d) extent += std::max<int64_t>(0, sizes[d] - 1) * strides[d];
     bytes.assign(extent * ir::DTypeSize(dtype) + 128, '\x7b');
@@ -65,20 +67,29 @@ struct Memory {
     return data + at * ir::DTypeSize(dtype);
   }
   preheat_tensor View() {
-    return {device != nullptr ? copy : data, static_cast<int32_t>(dtype), static_cast<int32_t>(sizes.size()), sizes.data(), strides.data(),
-            device != nullptr ? PREHEAT_CUDA : PREHEAT_CPU, 0};
+    return {device != nullptr ? copy : data,
+            static_cast<int32_t>(dtype),
+            static_cast<int32_t>(sizes.size()),
+            sizes.data(),
+            strides.data(),
+            device != nullptr ? PREHEAT_CUDA : PREHEAT_CPU,
+            0};
   }
 };
 
 void Fill(Memory& memory, const HostTensor& tensor) {
   int64_t size = ir::DTypeSize(tensor.dtype);
-  ir::ForEachPosition(tensor.shape, [&](int64_t i, absl::Span<const int64_t> at) { std::memcpy(memory.At(at), &tensor.data[i * size], size); });
+  ir::ForEachPosition(tensor.shape, [&](int64_t i, absl::Span<const int64_t> at) {
+    std::memcpy(memory.At(at), &tensor.data[i * size], size);
+  });
 }
 
 HostTensor Gather(Memory& memory) {
   HostTensor tensor = HostTensor::Zeros(memory.dtype, memory.sizes);
   int64_t size = ir::DTypeSize(memory.dtype);
-  ir::ForEachPosition(tensor.shape, [&](int64_t i, absl::Span<const int64_t> at) { std::memcpy(&tensor.data[i * size], memory.At(at), size); });
+  ir::ForEachPosition(tensor.shape, [&](int64_t i, absl::Span<const int64_t> at) {
+    std::memcpy(&tensor.data[i * size], memory.At(at), size);
+  });
   return tensor;
 }
 
@@ -105,13 +116,16 @@ absl::StatusOr<GraphRunner> GraphRunner::Make(ir::Graph graph, const std::string
   return runner;
 }
 
-absl::StatusOr<std::vector<HostTensor>> GraphRunner::Run(const std::vector<HostTensor>& inputs, const ir::SymbolValues& symbols) const {
+absl::StatusOr<std::vector<HostTensor>> GraphRunner::Run(const std::vector<HostTensor>& inputs,
+                                                         const ir::SymbolValues& symbols) const {
   std::vector<preheat_blob> blobs;
   for (const auto& [digest, bytes] : artifact_.code) blobs.push_back({digest.c_str(), bytes.data(), bytes.size()});
   preheat_load_options load{};
   preheat_executable* executable = nullptr;
-  RETURN_IF_ERROR(Take(preheat_executable_load(artifact_.plan.data(), artifact_.plan.size(), blobs.data(), blobs.size(), &load, &executable)));
-  std::unique_ptr<preheat_executable, decltype(&preheat_executable_release)> own(executable, preheat_executable_release);
+  RETURN_IF_ERROR(Take(preheat_executable_load(artifact_.plan.data(), artifact_.plan.size(), blobs.data(), blobs.size(),
+                                               &load, &executable)));
+  std::unique_ptr<preheat_executable, decltype(&preheat_executable_release)> own(executable,
+                                                                                 preheat_executable_release);
   preheat_bind_options bind{};
   preheat_session* session = nullptr;
   RETURN_IF_ERROR(Take(preheat_bind(executable, &bind, &session)));
@@ -139,7 +153,8 @@ absl::StatusOr<std::vector<HostTensor>> GraphRunner::Run(const std::vector<HostT
       RETURN_IF_ERROR(out[i]->ToDevice(gpu_.get()));
       if (graph().outputs()[i].mutates < 0) out_views.push_back(out[i]->View());
     }
-    RETURN_IF_ERROR(Take(preheat_session_run(session, in_views.data(), in_views.size(), out_views.data(), out_views.size(), nullptr)));
+    RETURN_IF_ERROR(Take(
+        preheat_session_run(session, in_views.data(), in_views.size(), out_views.data(), out_views.size(), nullptr)));
     if (gpu_ != nullptr) RETURN_IF_ERROR(gpu_->Synchronize(nullptr));
   }
   for (const auto& list : {&in, &out}) {
@@ -166,7 +181,8 @@ HostTensor RandomTensor(ir::DType dtype, const std::vector<int64_t>& shape, uint
   return tensor;
 }
 
-absl::StatusOr<std::vector<HostTensor>> RandomInputs(const ir::Graph& graph, const ir::SymbolValues& symbols, uint64_t seed) {
+absl::StatusOr<std::vector<HostTensor>> RandomInputs(const ir::Graph& graph, const ir::SymbolValues& symbols,
+                                                     uint64_t seed) {
   std::vector<HostTensor> inputs;
   for (const ir::GraphInput& input : graph.inputs()) {
     ASSIGN_OR_RETURN(std::vector<int64_t> shape, ir::ConcreteShape(input.type.shape, symbols));
@@ -179,7 +195,10 @@ absl::StatusOr<std::vector<HostTensor>> RandomInputs(const ir::Graph& graph, con
 std::string Differ(const HostTensor& got, const HostTensor& want) {
   if (got.dtype != want.dtype || got.shape != want.shape) return "types differ";
   bool floating = ir::IsFloat(want.dtype);
-  double relative = want.dtype == ir::DType::kF64 ? 1e-12 : want.dtype == ir::DType::kF32 ? 2e-5 : want.dtype == ir::DType::kF16 ? 4e-3 : 3e-2;
+  double relative = want.dtype == ir::DType::kF64   ? 1e-12
+                    : want.dtype == ir::DType::kF32 ? 2e-5
+                    : want.dtype == ir::DType::kF16 ? 4e-3
+                                                    : 3e-2;
   double largest = 0;
   for (int64_t i = 0; floating && i < want.elements(); ++i) {
     if (std::isfinite(want.Float(i))) largest = std::max(largest, std::abs(want.Float(i)));
@@ -191,7 +210,8 @@ std::string Differ(const HostTensor& got, const HostTensor& want) {
     }
     double a = got.Float(i), b = want.Float(i);
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-    if (!(std::abs(a - b) <= relative * (std::abs(b) + 0.1 * largest + 0.5))) return absl::StrCat("element ", i, ": ", a, ", expected ", b);
+    if (!(std::abs(a - b) <= relative * (std::abs(b) + 0.1 * largest + 0.5)))
+      return absl::StrCat("element ", i, ": ", a, ", expected ", b);
   }
   return "";
 }

@@ -22,7 +22,8 @@ class GraphRunner {
   static absl::StatusOr<GraphRunner> Make(ir::Graph graph, const std::string& target);
   const Artifact& artifact() const { return artifact_; }
   const ir::Graph& graph() const { return canonical_.graph; }
-  absl::StatusOr<std::vector<ir::HostTensor>> Run(const std::vector<ir::HostTensor>& inputs, const ir::SymbolValues& symbols) const;
+  absl::StatusOr<std::vector<ir::HostTensor>> Run(const std::vector<ir::HostTensor>& inputs,
+                                                  const ir::SymbolValues& symbols) const;
 
  private:
   Canonical canonical_;
@@ -34,7 +35,8 @@ class GraphRunner {
 ir::HostTensor RandomTensor(ir::DType dtype, const std::vector<int64_t>& shape, uint64_t seed, int64_t bound = 4);
 
 // Inputs for a graph under these symbols.
-absl::StatusOr<std::vector<ir::HostTensor>> RandomInputs(const ir::Graph& graph, const ir::SymbolValues& symbols, uint64_t seed);
+absl::StatusOr<std::vector<ir::HostTensor>> RandomInputs(const ir::Graph& graph, const ir::SymbolValues& symbols,
+                                                         uint64_t seed);
 
 // The first disagreement in words, empty when there is none: NaN equals NaN, floats within a tolerance of their dtype
 // relative to the output's largest magnitude (and to 1/2: sums cancel), integers exactly.

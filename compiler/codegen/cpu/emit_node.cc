@@ -42,12 +42,18 @@ class NodeEmitter {
  public:
   NodeEmitter(const schedule::Region& region, const StridesFn& strides_of, const ir::Ranges& sizes, Kernel& loops,
               DeviceKind device)
-      : node_(*region.outputs[0].node), strides_of_(strides_of), sizes_(sizes), loops_(loops),
-        cuda_(device == DeviceKind::kCuda), columns_(cuda_ ? 1 : kColumns) {}
+      : node_(*region.outputs[0].node),
+        strides_of_(strides_of),
+        sizes_(sizes),
+        loops_(loops),
+        cuda_(device == DeviceKind::kCuda),
+        columns_(cuda_ ? 1 : kColumns) {}
 
   absl::StatusOr<EmittedKernel> Run() {
-    for (size_t i = 0; i < node_.operands().size(); ++i) operands_.push_back(OperandArray(node_.operand(static_cast<int>(i))));
-    for (size_t i = 0; i < node_.results().size(); ++i) results_.push_back(ResultArray(node_.result(static_cast<int>(i))));
+    for (size_t i = 0; i < node_.operands().size(); ++i)
+      operands_.push_back(OperandArray(node_.operand(static_cast<int>(i))));
+    for (size_t i = 0; i < node_.results().size(); ++i)
+      results_.push_back(ResultArray(node_.result(static_cast<int>(i))));
     switch (node_.op()) {
       case Op::kScatter: Scatter(); break;
       case Op::kPutRows: PutRows(); break;
@@ -79,7 +85,10 @@ class NodeEmitter {
     for (const std::string& s : e.Symbols()) {
       if (!locals_.count(s)) symbols_.insert(s);
     }
-    return absl::StrCat("(", IndexText(e, [](const std::string& s) { return s; }, math_), ")");
+    return absl::StrCat("(",
+                        IndexText(
+                            e, [](const std::string& s) { return s; }, math_),
+                        ")");
   }
   Expr Local(const std::string& name) {
     locals_.insert(name);
@@ -104,7 +113,9 @@ class NodeEmitter {
     for (size_t i = 0; i < index.size(); ++i) at = at + index[i] * a.strides[i];
     return absl::StrCat("b", a.buffer, "[", Text(at), "]");
   }
-  std::string Load(const Array& a, const std::vector<Expr>& index) { return LoadText(Element(a, index), a.dtype, math_); }
+  std::string Load(const Array& a, const std::vector<Expr>& index) {
+    return LoadText(Element(a, index), a.dtype, math_);
+  }
   void Store(const Array& a, const std::vector<Expr>& index, const std::string& value) {
     Line(absl::StrCat(Element(a, index), " = ", StoreText(value, a.dtype, a.dtype, math_), ";"));
   }
@@ -162,9 +173,14 @@ class NodeEmitter {
     bool extreme = node_.op() == Op::kScanMax || node_.op() == Op::kScanMin;
     DType kept = extreme ? x.dtype : Accumulated(x.dtype);
     std::vector<Expr> index = OpenItems(x.shape, AllBut(x.shape.size(), dim));
-    const char* reduce = node_.op() == Op::kScanSum ? "add" : node_.op() == Op::kScanProd ? "mul" : node_.op() == Op::kScanMax ? "max" : "min";
-    Op identity = node_.op() == Op::kScanSum ? Op::kReduceSum : node_.op() == Op::kScanProd ? Op::kReduceProd
-                  : node_.op() == Op::kScanMax ? Op::kReduceMax : Op::kReduceMin;
+    const char* reduce = node_.op() == Op::kScanSum    ? "add"
+                         : node_.op() == Op::kScanProd ? "mul"
+                         : node_.op() == Op::kScanMax  ? "max"
+                                                       : "min";
+    Op identity = node_.op() == Op::kScanSum    ? Op::kReduceSum
+                  : node_.op() == Op::kScanProd ? Op::kReduceProd
+                  : node_.op() == Op::kScanMax  ? Op::kReduceMax
+                                                : Op::kReduceMin;
     Line(absl::StrCat(std::string(CType(kept)), " acc = ", IdentityText(identity, kept), ";"));
     Loop("j", x.shape[dim]);
     index[dim] = Expr::Symbol("j");
@@ -206,7 +222,8 @@ class NodeEmitter {
     if (rank) Close();
     std::vector<std::string> inside;
     for (size_t d = 0; d < index.shape.size(); ++d) {
-      if (d != dim && index.shape[d] != x.shape[d]) inside.push_back(absl::StrCat(Text(at[d]), " < ", Text(index.shape[d])));
+      if (d != dim && index.shape[d] != x.shape[d])
+        inside.push_back(absl::StrCat(Text(at[d]), " < ", Text(index.shape[d])));
     }
     if (!inside.empty()) Open(absl::StrCat("if (", absl::StrJoin(inside, " && "), ")"));
     Expr count = index.shape.empty() ? Expr(1) : index.shape[dim];
@@ -239,7 +256,8 @@ class NodeEmitter {
     before.push_back(dim);
     std::vector<Expr> item = OpenItems(item_shape, before);
     Line(absl::StrCat("const long c0 = i", dim, " * ", columns_, ";"));
-    Line(absl::StrCat("const long cn = ", Text(count), " - c0 < ", columns_, " ? ", Text(count), " - c0 : ", columns_, ";"));
+    Line(absl::StrCat("const long cn = ", Text(count), " - c0 < ", columns_, " ? ", Text(count), " - c0 : ", columns_,
+                      ";"));
     Local("c");
     ir::Ranges ranges = sizes_;
     ranges.Set("c", 0, count - 1);
@@ -265,17 +283,21 @@ class NodeEmitter {
     };
     Loop("j", x.shape[dim]);
     for_columns([&] {
-      Line(absl::StrCat(full(y, {Expr::Symbol("j")}), " = ", StoreText(LoadText(full(x, {Expr::Symbol("j")}), x.dtype, math_), y.dtype, y.dtype, math_), ";"));
+      Line(absl::StrCat(full(y, {Expr::Symbol("j")}), " = ",
+                        StoreText(LoadText(full(x, {Expr::Symbol("j")}), x.dtype, math_), y.dtype, y.dtype, math_),
+                        ";"));
     });
     Close();
     Expr rows = ir::NumElements(index.shape);
     Loop("k", rows);
     ranges.Set("k", 0, rows - 1);
     schedule::Index k = schedule::Unflatten(Expr::Symbol("k"), index.shape, ranges);
-    CheckIndex(CastText(Load(index, k), index.dtype, DType::kI64, math_), x.shape[dim], static_cast<int>(ErrorSite::kPutRows));
+    CheckIndex(CastText(Load(index, k), index.dtype, DType::kI64, math_), x.shape[dim],
+               static_cast<int>(ErrorSite::kPutRows));
     for_columns([&] {
       std::string to = full(y, {Expr::Symbol("at")});
-      std::string value = Reduced(node_.String("reduce"), LoadText(to, y.dtype, math_), LoadText(full(src, k), src.dtype, math_), y.dtype);
+      std::string value = Reduced(node_.String("reduce"), LoadText(to, y.dtype, math_),
+                                  LoadText(full(src, k), src.dtype, math_), y.dtype);
       Line(absl::StrCat(to, " = ", StoreText(value, y.dtype, y.dtype, math_), ";"));
     });
     Close();
@@ -342,11 +364,14 @@ class NodeEmitter {
   absl::StatusOr<EmittedKernel> Finish() {
     loops_.symbols.assign(symbols_.begin(), symbols_.end());
     loops_.checks_indices = checks_;
-    std::string body = absl::StrCat(cuda_ ? CudaHead() : CpuHead(), checks_ ? "  int bad = 0;\n" : "", body_,
-                                    checks_ ? absl::StrCat("  if (bad) *", cuda_ ? "" : "args->", "error = bad;\n") : "", "}\n");
+    std::string body =
+        absl::StrCat(cuda_ ? CudaHead() : CpuHead(), checks_ ? "  int bad = 0;\n" : "", body_,
+                     checks_ ? absl::StrCat("  if (bad) *", cuda_ ? "" : "args->", "error = bad;\n") : "", "}\n");
     ASSIGN_OR_RETURN(std::string functions, cuda_ ? CudaMathSource(math_) : MathSource(math_));
-    std::string source = cuda_ ? functions + body
-                               : absl::StrCat("struct Args { void* const* buffers; const long* scalars; int* error; void* scratch; };\n", functions, body);
+    std::string source =
+        cuda_ ? functions + body
+              : absl::StrCat("struct Args { void* const* buffers; const long* scalars; int* error; void* scratch; };\n",
+                             functions, body);
     if (cuda_) source = BuiltinsFor(source) + source;
     EmittedKernel emitted;
     emitted.symbol = absl::StrCat("preheat_", std::string(ir::Info(node_.op()).name), "_", Digest(source).substr(0, 8));
@@ -361,7 +386,8 @@ class NodeEmitter {
   std::string CpuHead() const {
     std::string head = absl::StrCat("extern \"C\" void ", kSymbol, "(const Args* args, long begin, long end) {\n");
     for (size_t b = 0; b < loops_.buffers.size(); ++b) {
-      absl::StrAppend(&head, "  ", BufferType(b), "* __restrict b", b, " = (", BufferType(b), "*)args->buffers[", b, "];\n");
+      absl::StrAppend(&head, "  ", BufferType(b), "* __restrict b", b, " = (", BufferType(b), "*)args->buffers[", b,
+                      "];\n");
     }
     for (size_t s = 0; s < loops_.symbols.size(); ++s) {
       absl::StrAppend(&head, "  const long ", loops_.symbols[s], " = args->scalars[", s, "];\n");
@@ -372,11 +398,13 @@ class NodeEmitter {
   // Scratch is a thread's own, one after another.
   std::string CudaHead() {
     std::string head = absl::StrCat("extern \"C\" __global__ void ", kSymbol, "(");
-    for (size_t b = 0; b < loops_.buffers.size(); ++b) absl::StrAppend(&head, BufferType(b), "* __restrict__ b", b, ", ");
+    for (size_t b = 0; b < loops_.buffers.size(); ++b)
+      absl::StrAppend(&head, BufferType(b), "* __restrict__ b", b, ", ");
     for (const std::string& symbol : loops_.symbols) absl::StrAppend(&head, "const long ", symbol, ", ");
-    absl::StrAppend(&head, "int* error, char* scratch, const long end) {\n  const long begin = (long)blockIdx.x * ", kCudaNodeThreads,
-                    " + threadIdx.x, step = (long)gridDim.x * ", kCudaNodeThreads, ";\n");
-    if (loops_.scratch_bytes != Expr(0)) absl::StrAppend(&head, "  char* own = scratch + begin * (", Text(loops_.scratch_bytes), " / 64 * 64);\n");
+    absl::StrAppend(&head, "int* error, char* scratch, const long end) {\n  const long begin = (long)blockIdx.x * ",
+                    kCudaNodeThreads, " + threadIdx.x, step = (long)gridDim.x * ", kCudaNodeThreads, ";\n");
+    if (loops_.scratch_bytes != Expr(0))
+      absl::StrAppend(&head, "  char* own = scratch + begin * (", Text(loops_.scratch_bytes), " / 64 * 64);\n");
     return head;
   }
 
@@ -396,8 +424,8 @@ class NodeEmitter {
 
 }  // namespace
 
-absl::StatusOr<EmittedKernel> EmitNode(const schedule::Region& region, const StridesFn& strides_of, const ir::Ranges& sizes,
-                                       Kernel& loops, DeviceKind device) {
+absl::StatusOr<EmittedKernel> EmitNode(const schedule::Region& region, const StridesFn& strides_of,
+                                       const ir::Ranges& sizes, Kernel& loops, DeviceKind device) {
   return NodeEmitter(region, strides_of, sizes, loops, device).Run();
 }
 

@@ -41,8 +41,10 @@ absl::Status WriteFile(const std::string& path, absl::string_view bytes) {
   file.close();
   if (file.good()) return absl::OkStatus();
   return MakeError(absl::StatusCode::kResourceExhausted,
-                   {.kind = "work_dir_full", .message = absl::StrCat("cannot write ", path),
-                    .where = "", .fix = "free space in the temporary folder, or set TMPDIR to another"});
+                   {.kind = "work_dir_full",
+                    .message = absl::StrCat("cannot write ", path),
+                    .where = "",
+                    .fix = "free space in the temporary folder, or set TMPDIR to another"});
 }
 
 // A folder that goes with this object.
@@ -62,8 +64,10 @@ class TemporaryFolder {
   }
   absl::Status status() const {
     if (!path_.empty()) return absl::OkStatus();
-    return MakeError(absl::StatusCode::kUnavailable, {.kind = "no_work_dir", .message = "cannot make a temporary folder",
-                                                      .where = "", .fix = "set TMPDIR to a folder that can be written"});
+    return MakeError(absl::StatusCode::kUnavailable, {.kind = "no_work_dir",
+                                                      .message = "cannot make a temporary folder",
+                                                      .where = "",
+                                                      .fix = "set TMPDIR to a folder that can be written"});
   }
   const std::string& path() const { return path_; }
 
@@ -77,14 +81,19 @@ absl::Status RunTool(const std::vector<std::string>& argv, const std::string& lo
   auto process = Subprocess::Start(argv, options);
   if (!process.ok()) {
     return MakeError(absl::StatusCode::kUnavailable,
-                     {.kind = "no_host_compiler", .message = absl::StrCat("cannot start ", argv[0], ": ", process.status().message()),
-                      .where = "", .fix = "install g++ on the worker's machine, or name a compiler in PREHEAT_CXX"});
+                     {.kind = "no_host_compiler",
+                      .message = absl::StrCat("cannot start ", argv[0], ": ", process.status().message()),
+                      .where = "",
+                      .fix = "install g++ on the worker's machine, or name a compiler in PREHEAT_CXX"});
   }
   ProcessEnd end = (*process)->Wait();
   if (end.Clean()) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kInternal,
-                   {.kind = kind, .message = absl::StrCat(argv[0], " ended with ", end.ToString(), ": ", ReadFile(log).substr(0, 4000)),
-                    .where = "", .fix = "this is a defect of Preheat: please report it with the source from compilectl show --source"});
+  return MakeError(
+      absl::StatusCode::kInternal,
+      {.kind = kind,
+       .message = absl::StrCat(argv[0], " ended with ", end.ToString(), ": ", ReadFile(log).substr(0, 4000)),
+       .where = "",
+       .fix = "this is a defect of Preheat: please report it with the source from compilectl show --source"});
 }
 
 }  // namespace
@@ -103,21 +112,33 @@ absl::StatusOr<std::string> HostCompiler() {
 }
 
 std::vector<std::string> KernelFlags(const CpuTarget& target) {
-  std::vector<std::string> flags = {
-      "-x", "c++", "-std=c++17", "-O3", "-fPIC", "-c", "-w",
-      "-fopenmp-simd",           // pragmas of loops, no library
-      "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fwrapv",
-      "-fno-tree-loop-distribute-patterns",  // would call memset and memcpy
-      "-fno-tree-pre",  // makes selects between bools that the vectorizer does not take
-      "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fno-ident",
-      "-frandom-seed=preheat"};
+  std::vector<std::string> flags = {"-x",
+                                    "c++",
+                                    "-std=c++17",
+                                    "-O3",
+                                    "-fPIC",
+                                    "-c",
+                                    "-w",
+                                    "-fopenmp-simd",  // pragmas of loops, no library
+                                    "-fno-math-errno",
+                                    "-fno-trapping-math",
+                                    "-ffp-contract=fast",
+                                    "-fwrapv",
+                                    "-fno-tree-loop-distribute-patterns",  // would call memset and memcpy
+                                    "-fno-tree-pre",  // makes selects between bools that the vectorizer does not take
+                                    "-fno-exceptions",
+                                    "-fno-rtti",
+                                    "-fno-asynchronous-unwind-tables",
+                                    "-fno-stack-protector",
+                                    "-fno-ident",
+                                    "-frandom-seed=preheat"};
   for (const std::string& flag : target.CompilerFlags()) flags.push_back(flag);
   return flags;
 }
 
-absl::StatusOr<std::vector<std::string>> CompileObjects(const std::vector<std::string>& sources, const CpuTarget& target,
-                                                        const std::string& work_dir, int threads,
-                                                        const std::atomic<bool>* cancelled) {
+absl::StatusOr<std::vector<std::string>> CompileObjects(const std::vector<std::string>& sources,
+                                                        const CpuTarget& target, const std::string& work_dir,
+                                                        int threads, const std::atomic<bool>* cancelled) {
   TemporaryFolder folder(work_dir);
   RETURN_IF_ERROR(folder.status());
   std::vector<std::string> objects(sources.size());
@@ -154,7 +175,8 @@ absl::StatusOr<std::string> LinkShared(const std::vector<std::string>& objects, 
   TemporaryFolder folder(work_dir);
   RETURN_IF_ERROR(folder.status());
   std::string out = folder.path() + "/code.so";
-  std::vector<std::string> argv = {CompilerPath(), "-shared", "-nostdlib", "-Wl,-z,defs", "-Wl,--build-id=none", "-Wl,-s", "-o", out};
+  std::vector<std::string> argv = {CompilerPath(),        "-shared", "-nostdlib", "-Wl,-z,defs",
+                                   "-Wl,--build-id=none", "-Wl,-s",  "-o",        out};
   for (size_t i = 0; i < objects.size(); ++i) {
     std::string path = absl::StrCat(folder.path(), "/", i, ".o");
     RETURN_IF_ERROR(WriteFile(path, objects[i]));

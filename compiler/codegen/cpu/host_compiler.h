@@ -19,10 +19,11 @@ absl::StatusOr<std::string> HostCompiler();
 // Everything that decides about the bytes of an object but the source: enters kernel keys.
 std::vector<std::string> KernelFlags(const CpuTarget& target);
 
-// Compiles sources side by side, one process for each, `threads` at once; objects in the sources' order. INTERNAL "kernel_compile_failed"
-// carries the compiler's words. `cancelled` (may be null) is looked at between processes.
-absl::StatusOr<std::vector<std::string>> CompileObjects(const std::vector<std::string>& sources, const CpuTarget& target,
-                                                        const std::string& work_dir, int threads, const std::atomic<bool>* cancelled);
+// Compiles sources side by side, one process for each, `threads` at once; objects in the sources' order. INTERNAL
+// "kernel_compile_failed" carries the compiler's words. `cancelled` (may be null) is looked at between processes.
+absl::StatusOr<std::vector<std::string>> CompileObjects(const std::vector<std::string>& sources,
+                                                        const CpuTarget& target, const std::string& work_dir,
+                                                        int threads, const std::atomic<bool>* cancelled);
 
 // Links objects into one shared object that needs no library and has no undefined symbol.
 absl::StatusOr<std::string> LinkShared(const std::vector<std::string>& objects, const std::string& work_dir);
