@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("PREHEAT_BUILD", ROOT / "build" / "release"))
 COMPILECTL = BUILD / "bin" / "compilectl"
 # Seconds that any one command may take: a guard against hanging on a machine that is busy with other tests.
-PATIENCE = 300
+PATIENCE = 600
 
 
 @dataclass
