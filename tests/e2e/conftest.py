@@ -21,7 +21,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     subprocess.run(
         [sys.executable, make, folder, "--only", ",".join(MODELS)],
         check=True,
-        timeout=PATIENCE,
+        timeout=1800,
         stdout=subprocess.DEVNULL,
     )
     return folder
