@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from service import COMPILECTL, PATIENCE, ROOT, Cli, Server, start_server, stop_server
+from service import COMPILECTL, ROOT, Cli, Server, start_server, stop_server
 
 MODELS = ("mlp", "mlp_dynamic", "bert", "bert_dynamic", "resnet18")
 
