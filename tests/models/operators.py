@@ -991,7 +991,9 @@ def main() -> None:
     only = set(filter(None, options.only.split(",")))
     names: set[str] = set()
     failed: list[str] = []
-    for group in GROUPS:
+    import operators_rare  # here, because it needs the helpers of this file
+
+    for group in (*GROUPS, *operators_rare.GROUPS):
         torch.manual_seed(1)
         for name, fn, args in group():
             assert name not in names, name

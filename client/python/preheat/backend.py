@@ -165,10 +165,18 @@ def _compile(
         kinds, names = boundary.of(gm) if boundary is not None else ([], [])
         built = program.build(gm, kinds, frozen=config.freeze and kind == "inference", input_names=names)
         if not built.proto.nodes:
-            return eager  # nothing to compute: arguments come back, or constants
+            _record_empty(built, kind, start)
+            return eager
         recorder.record(config.record, kind, built.proto)
         _breaker.check(config.server)
         return _fetch(gm, kind, config, built, eager, start)
+
+
+def _record_empty(built: program.BuiltProgram, kind: str, start: float) -> None:
+    """A graph with nothing to compute: arguments come back, or constants."""
+    aliases = sum(result.kind == "argument" for result in built.results)
+    native = {"aten.alias.default": aliases} if aliases else {}
+    counts.record(counts.Graph("", kind, "empty", time.monotonic() - start, native_ops=native))
 
 
 def _fetch(

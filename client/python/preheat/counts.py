@@ -10,7 +10,10 @@ from typing import Any
 
 @dataclass
 class Graph:
-    """One graph that torch handed over. `result`: "hit", "compiled", "coalesced", or "eager" with the reason."""
+    """One graph that torch handed over.
+
+    `result`: "hit", "compiled", "coalesced", "empty" (nothing to compute) or "eager", with the reason.
+    """
 
     key: str
     kind: str  # "forward", "backward", "inference"

@@ -29,12 +29,14 @@ _ASSERTIONS = {
     "aten.sym_constrain_range_for_size.default",
 }
 
+_STRIDED = {"aten.as_strided.default", "aten.as_strided_copy.default", "aten.as_strided_scatter.default"}
+
 _VIEWS = {
     "aten.view.default", "aten._unsafe_view.default", "aten.permute.default", "aten.transpose.int", "aten.t.default",
     "aten.expand.default", "aten.slice.Tensor", "aten.select.int", "aten.unsqueeze.default", "aten.squeeze.default",
     "aten.squeeze.dim", "aten.squeeze.dims", "aten.alias.default", "aten.detach.default", "aten.diagonal.default",
     "aten.unfold.default", "aten.split.Tensor", "aten.split_with_sizes.default", "aten.unbind.int",
-    "aten._reshape_alias.default",
+    "aten._reshape_alias.default", "aten.as_strided.default",
 }  # fmt: skip
 
 
@@ -292,7 +294,7 @@ class _Builder:
         if target._schema.is_mutable:
             raise Unsupported(f"{name} writes into its operands")
         message = pb.Node(op=name, debug_id=self._location(node, name))
-        for formal, given, keyword in _given(target, node):
+        for formal, given, keyword in self._strided(target, node) if name in _STRIDED else _given(target, node):
             argument = message.arguments.add(name=formal.name, keyword=keyword)
             self._argument(argument, given, formal.type, name)
         self._results(node, message, value)
@@ -313,6 +315,29 @@ class _Builder:
                 raise Unsupported(f"{message.op} gives a {type(part).__name__}")
             self.parts[node].append(-1 if part is None else self._value(f"{node.name}.{i}", part))
         message.results.extend(self.parts[node])
+
+    def _strided(self, target: torch._ops.OpOverload, node: fx.Node) -> list[tuple[Any, Any, bool]]:
+        """Arguments of an operator that addresses memory: of the tensor that owns it, from that tensor's first element.
+
+        An argument may be a view of memory that the program never sees: only its own elements can be addressed.
+        """
+        given = {formal.name: value for formal, value, _ in _given(target, node)}
+        view = given["self"]
+        root = self._root(view)
+        seen, base = view.meta["val"], root.meta["val"]
+        value = lambda a: a.meta["val"] if isinstance(a, fx.Node) else a  # noqa: E731
+        start = value(given.get("storage_offset"))
+        offset = (seen.storage_offset() if start is None else start) - base.storage_offset()
+        sizes = seen.shape if "size" not in given else [value(n) for n in given["size"]]
+        end = offset + sum((n - 1) * stride for n, stride in zip(sizes, map(value, given["stride"]), strict=True))
+        extent = sum((n - 1) * stride for n, stride in zip(base.shape, base.stride(), strict=True))
+        known = all(isinstance(n, int) for n in (offset, end, extent))
+        if known and 0 not in sizes and not 0 <= offset <= end <= extent:
+            raise Unsupported(f"{op_name(target)} addresses memory outside of its operand")
+        given |= {"self": root, "storage_offset": offset}
+        if root is not view and "src" in given:
+            raise Unsupported(f"{op_name(target)} of a view")  # its result would have the other tensor's shape
+        return [(f, given[f.name], bool(f.kwarg_only)) for f in target._schema.arguments if f.name in given]
 
     def _location(self, node: fx.Node, name: str) -> int:
         stack = str(node.meta.get("stack_trace") or "")[-1000:]

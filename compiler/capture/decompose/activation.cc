@@ -16,7 +16,12 @@ LowerFn Activation(Formula formula) {
 
 Value ReluOf(OpContext& c, Value x) { return Relu(c.b, x); }
 Value Relu6(OpContext& c, Value x) { return Clamp(c.b, x, Like(c.b, x, 0), Like(c.b, x, 6)); }
-Value SigmoidOf(OpContext& c, Value x) { return Sigmoid(c.b, x); }
+// Where eager's bits are wanted: with the float nearest to the exponential.
+Value SigmoidOf(OpContext& c, Value x) {
+  if (!x || !c.exact()) return Sigmoid(c.b, x);
+  Value exponential = c.b.Unary(Op::kExp, c.b.Cast(c.b.Unary(Op::kNeg, x), DType::kF64));
+  return c.b.Unary(Op::kReciprocal, c.b.Add(c.b.Cast(exponential, x.dtype()), 1.0));
+}
 Value SiluOf(OpContext& c, Value x) { return Silu(c.b, x); }
 Value GeluOf(OpContext& c, Value x) { return Gelu(c.b, x, c.Text("approximate", "none") == "tanh"); }
 Value SoftplusOf(OpContext& c, Value x) { return Softplus(c.b, x, c.Double("beta", 1), c.Double("threshold", 20)); }
@@ -57,6 +62,13 @@ Value Celu(OpContext& c, Value x) {
 Value LogSigmoid(OpContext& c, Value x) {
   Value positive = c.b.Unary(Op::kExp, c.b.Unary(Op::kNeg, c.b.Unary(Op::kAbs, x)));
   return c.b.Sub(c.b.Binary(Op::kMin, x, Like(c.b, x, 0)), c.b.Unary(Op::kLog1p, positive));
+}
+
+// Results: log sigmoid, and the exponential that its gradient reuses.
+void LogSigmoidForward(OpContext& c) {
+  Value x = c.Operand("self", ComputeType(c.ResultType(0).dtype));
+  c.Set(0, LogSigmoid(c, x));
+  if (c.Wanted(1)) c.Set(1, c.b.Unary(Op::kExp, c.b.Unary(Op::kNeg, c.b.Unary(Op::kAbs, x))));
 }
 
 Value Softshrink(OpContext& c, Value x) {
@@ -109,6 +121,7 @@ OpTable ActivationOps() {
       {"aten.selu.default", Activation(Selu)},
       {"aten.celu.default", Activation(Celu)},
       {"aten.log_sigmoid.default", Activation(LogSigmoid)},
+      {"aten.log_sigmoid_forward.default", LogSigmoidForward},
       {"aten.softshrink.default", Activation(Softshrink)},
       {"aten.hardshrink.default", Activation(Hardshrink)},
       {"aten.softsign.default", Activation(Softsign)},

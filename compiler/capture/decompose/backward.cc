@@ -91,6 +91,50 @@ Value MishGrad(OpContext& c, Value g, Value x) {
   return c.b.Mul(g, c.b.Add(t, c.b.Mul(c.b.Mul(x, s), OneMinus(c, c.b.Mul(t, t)))));
 }
 
+Value LogitGrad(OpContext& c, Value g, Value x) {
+  Value slope = c.b.Mul(x, OneMinus(c, x));
+  Value inside = c.b.Div(g, slope);
+  if (!c.Has("eps")) {
+    Value outside = c.b.Binary(Op::kOr, Less(c, x, 0), Greater(c, x, 1));
+    return c.b.Where(outside, Like(c.b, g, NAN), inside);
+  }
+  double eps = c.Double("eps", 0);
+  Value outside =
+      c.b.Binary(Op::kOr, c.b.Binary(Op::kLt, x, Like(c.b, x, eps)), c.b.Binary(Op::kGt, x, Like(c.b, x, 1 - eps)));
+  return c.b.Where(outside, Zero(c, g), inside);
+}
+
+// Softshrink's and hardshrink's: nothing passes near zero.
+LowerFn ShrinkGrad(const char* grad) {
+  return [grad](OpContext& c) {
+    DType dtype = GradType(c);
+    Value g = c.Operand(grad, dtype), x = c.Operand("self", dtype);
+    double lambda = c.Double("lambd", 0.5);
+    Value inside = c.b.Binary(Op::kAnd, c.b.Binary(Op::kGe, x, Scalar(-lambda)), LessEqual(c, x, lambda));
+    c.Set(c.b.Where(inside, Zero(c, g), g));
+  };
+}
+
+// Of a * sigmoid(b), the halves of a dimension.
+void GluGrad(OpContext& c) {
+  DType dtype = GradType(c);
+  Value g = c.Operand("grad_output", dtype), x = c.Operand("self", dtype);
+  if (!x || !g || x.type().rank() == 0) return c.Refuse("a 0-d tensor");
+  int64_t dim = c.Wrap(c.Int("dim", -1), x.type().rank());
+  const Expr half = g.shape()[dim];
+  Value a = c.b.SliceDim(x, dim, 0, half), s = Sigmoid(c.b, c.b.SliceDim(x, dim, half, half));
+  Value first = c.b.Mul(s, g), second = c.b.Mul(c.b.Mul(first, OneMinus(c, s)), a);
+  c.Set(c.b.Concat({first, second}, dim));
+}
+
+void PreluGrad(OpContext& c) {
+  DType dtype = ComputeType(c.ResultType(0).dtype);
+  Value g = c.Operand("grad_output", dtype), x = c.Operand("self", dtype), weight = c.Operand("weight", dtype);
+  Value positive = Greater(c, x, 0);
+  if (c.Wanted(0)) c.Set(0, c.b.Where(positive, g, c.b.Mul(weight, g)));
+  if (c.Wanted(1)) c.Set(1, c.b.Where(positive, Zero(c, g), c.b.Mul(x, g)));
+}
+
 // --- Softmax: `output` is the forward result ---
 
 template <typename Formula>
@@ -140,6 +184,21 @@ Value HuberGrad(OpContext& c, Value g, Value x) {
   return c.b.Mul(slope, LossGrad(c, g, x));
 }
 
+Value SoftMarginGrad(OpContext& c, Value g, Value x) {
+  Value y = c.Operand("target", x ? x.dtype() : DType::kF32);
+  Value z = c.b.Unary(Op::kExp, c.b.Unary(Op::kNeg, c.b.Mul(y, x)));
+  Value slope = c.b.Mul(c.b.Unary(Op::kNeg, y), c.b.Div(z, c.b.Add(z, 1.0)));
+  return c.b.Mul(slope, LossGrad(c, g, x));
+}
+// (x - y) / (x (1 - x)), the divisor not below 1e-12
+Value BinaryCrossEntropyGrad(OpContext& c, Value g, Value x) {
+  Value y = c.Operand("target", x ? x.dtype() : DType::kF32);
+  Value divisor = c.b.Binary(Op::kMax, c.b.Mul(OneMinus(c, x), x), Like(c.b, x, 1e-12));
+  Value slope = c.b.Div(c.b.Sub(x, y), divisor);
+  if (Value weight = c.OptionalTensor("weight")) slope = c.b.Mul(slope, c.b.Cast(weight, x ? x.dtype() : DType::kF32));
+  return c.b.Mul(slope, LossGrad(c, g, x));
+}
+
 // -weight * grad at the target's class, 0 elsewhere; a mean divides by the total weight.
 void NllGrad(OpContext& c) {
   DType dtype = GradType(c);
@@ -178,11 +237,18 @@ OpTable BackwardOps() {
       {"aten.elu_backward.default", Gradient(EluGrad, "self_or_result")},
       {"aten.log_sigmoid_backward.default", Gradient(LogSigmoidGrad)},
       {"aten.mish_backward.default", Gradient(MishGrad)},
+      {"aten.logit_backward.default", Gradient(LogitGrad)},
+      {"aten.softshrink_backward.default", ShrinkGrad("grad_output")},
+      {"aten.hardshrink_backward.default", ShrinkGrad("grad_out")},
+      {"aten.glu_backward.default", GluGrad},
+      {"aten._prelu_kernel_backward.default", PreluGrad},
       {"aten._softmax_backward_data.default", SoftmaxGrad},
       {"aten._log_softmax_backward_data.default", LogSoftmaxGrad},
       {"aten.mse_loss_backward.default", Gradient(MseGrad)},
       {"aten.smooth_l1_loss_backward.default", Gradient(SmoothL1Grad)},
       {"aten.huber_loss_backward.default", Gradient(HuberGrad)},
+      {"aten.soft_margin_loss_backward.default", Gradient(SoftMarginGrad)},
+      {"aten.binary_cross_entropy_backward.default", Gradient(BinaryCrossEntropyGrad)},
       {"aten.nll_loss_backward.default", NllGrad},
       {"aten.nll_loss2d_backward.default", NllGrad},
       {"aten.native_dropout_backward.default", DropoutGrad},

@@ -72,6 +72,7 @@ void UnfoldGrad(OpContext& c) {
   Value g = c.Operand("grad_in", dtype);
   int rank = c.ResultType().rank();
   int64_t dim = c.Wrap(c.Int("dim"), rank), size = c.Int("size"), step = c.Int("step");
+  if (rank == 0 && g && g.type().NumElements() == Expr(1)) return c.Set(c.b.Reshape(g, {}));
   if (rank == 0 || RankOf(g) != rank + 1) return c.Refuse("a 0-d tensor");
   std::vector<int64_t> order;
   for (int64_t i = 0; i < rank; ++i) {
@@ -89,10 +90,12 @@ void UnfoldGrad(OpContext& c) {
 void Col2Im(OpContext& c) {
   DType dtype = ComputeType(c.ResultType().dtype);
   Value x = c.Operand("self", dtype);
-  if (RankOf(x) != 3) return c.Refuse("an unbatched image");
+  if (RankOf(x) == 2) x = c.b.Unsqueeze(x, 0);
+  if (RankOf(x) != 3) return c.Refuse("no columns");
   Builder& b = c.b;
   Windows w = ReadWindows(c, 2);
-  const std::vector<Expr>& out = c.ResultShape();
+  std::vector<Expr> out = c.ResultShape();
+  if (out.size() == 3) out.insert(out.begin(), Expr(1));
   Expr wide = out[3] + 2 * w.padding[1], high = out[2] + 2 * w.padding[0];
   auto blocks = [&](int i) {
     Expr reach = w.dilation[i] * (w.kernel[i] - 1) + 1;
@@ -108,7 +111,8 @@ void Col2Im(OpContext& c) {
   Value rows = b.Reshape(x, {out[0], out[1], elements});
   Value image = PutInto(c, {out[0], out[1], high * wide}, b.Reshape(index, {elements}), rows, 2, "add");
   image = b.Reshape(image, {out[0], out[1], high, wide});
-  c.Set(b.SliceDim(b.SliceDim(image, 2, w.padding[0], out[2]), 3, w.padding[1], out[3]));
+  image = b.SliceDim(b.SliceDim(image, 2, w.padding[0], out[2]), 3, w.padding[1], out[3]);
+  c.Set(b.Reshape(image, c.ResultShape()));
 }
 
 }  // namespace

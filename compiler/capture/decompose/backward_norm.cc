@@ -14,6 +14,8 @@ Value Compute(OpContext& c, Value x) { return x ? c.b.Cast(x, ComputeType(x.dtyp
 
 Value InputGrad(OpContext& c, Value g, Value normal, Value inverse, const std::vector<int64_t>& dims) {
   Builder& b = c.b;
+  // One element is its own mean, and the gradient 0. Eager's is what its roundings leave, times a large deviation.
+  if (CountOf(g, dims) == Expr(1)) c.Refuse("statistics of one element");
   Value inner = b.Sub(b.Sub(g, b.Mean(g, dims, true)), b.Mul(normal, b.Mean(b.Mul(g, normal), dims, true)));
   return b.Mul(inner, inverse);
 }
@@ -53,14 +55,15 @@ void RmsNormGrad(OpContext& c) {
   if (c.Wanted(1)) c.Set(1, SumTo(c, c.b.Mul(g, normal), outer, c.ResultShape(1)));
 }
 
-void BatchNormGrad(OpContext& c) {
+// `train` and `saved`: what the operator calls its flag and the deviation that the forward pass kept.
+void BatchNormGradOf(OpContext& c, const char* train_name, const char* saved) {
   Value g = Compute(c, c.Tensor("grad_out")), x = Compute(c, c.Tensor("input"));
   Value weight = Compute(c, c.OptionalTensor("weight"));
-  bool train = c.Bool("train", true);
+  bool train = c.Bool(train_name, true);
   int rank = RankOf(x);
   if (rank < 2) return c.Refuse("fewer than two dimensions");
   Value mean = Compute(c, c.OptionalTensor(train ? "save_mean" : "running_mean"));
-  Value spread = Compute(c, c.OptionalTensor(train ? "save_invstd" : "running_var"));
+  Value spread = Compute(c, c.OptionalTensor(train ? saved : "running_var"));
   if (!mean || !spread) return c.Refuse("statistics are missing");
   Value inverse = train ? spread : c.b.Unary(Op::kRsqrt, c.b.Add(spread, c.Double("eps", 1e-5)));
   auto by_channel = [&](Value v) { return AlongDim(c.b, v, rank, 1); };
@@ -74,6 +77,9 @@ void BatchNormGrad(OpContext& c) {
   if (c.Wanted(1)) c.Set(1, SumTo(c, c.b.Mul(g, normal), dims, c.ResultShape(1)));
   if (c.Wanted(2)) c.Set(2, SumTo(c, g, dims, c.ResultShape(2)));
 }
+
+void BatchNormGrad(OpContext& c) { BatchNormGradOf(c, "train", "save_invstd"); }
+void BatchNormUpdateGrad(OpContext& c) { BatchNormGradOf(c, "update", "save_var"); }
 
 // Statistics are [n, groups]; x is seen as [n, groups, channels of a group, rest].
 void GroupNormGrad(OpContext& c) {
@@ -102,6 +108,7 @@ OpTable BackwardNormOps() {
   return {
       {"aten.native_layer_norm_backward.default", LayerNormGrad},
       {"aten.native_batch_norm_backward.default", BatchNormGrad},
+      {"aten.batch_norm_backward.default", BatchNormUpdateGrad},
       {"aten.native_group_norm_backward.default", GroupNormGrad},
       {"aten._fused_rms_norm_backward.default", RmsNormGrad},
   };

@@ -100,7 +100,33 @@ LowerFn AvgPoolGrad(int spatial) {
   };
 }
 
+// Of windows of unequal size: each adds its share to its elements.
+Value UnevenAverageGrad(OpContext& c, Value g, int64_t dim, int64_t in, int64_t out) {
+  UnevenWindows windows = CutUneven(c, in, out);
+  Value share = c.b.Div(g, AlongDim(c.b, c.b.Cast(windows.count, g.dtype()), RankOf(g), dim));
+  Value wide = c.b.Unsqueeze(share, dim + 1);
+  if (!wide || !windows.index) return {};
+  std::vector<Expr> shape = wide.shape(), whole = g.shape();
+  shape[dim + 1] = windows.index.shape()[1];
+  whole[dim] = in;
+  wide = c.b.BroadcastTo(wide, shape);
+  Value mask = InsideMask(c, windows, wide, dim, dim + 1);
+  Value shares = c.b.Where(mask, wide, Like(c.b, wide, 0));
+  return c.b.Emit(Op::kPutRows, {c.Fill(0, g.dtype(), whole), windows.index, shares},
+                  {{"dim", dim}, {"reduce", std::string("add")}});
+}
+
 // Windows that tile the input: each element has one.
+Value TiledAverageGrad(OpContext& c, Value g, int64_t dim, const Expr& in, const Expr& size) {
+  std::vector<Expr> merged = g.shape();
+  merged[dim] = in;
+  Value wide = c.b.Unsqueeze(DivBySize(c.b, g, size), dim + 1);
+  if (!wide) return {};
+  std::vector<Expr> split = wide.shape();
+  split[dim + 1] = size;
+  return c.b.Reshape(c.b.BroadcastTo(wide, split), merged);
+}
+
 LowerFn AdaptiveAvgPoolGrad(int spatial) {
   return [spatial](OpContext& c) {
     Value g = c.Operand("grad_output", ComputeType(c.ResultType().dtype)), x = c.Tensor("self");
@@ -109,16 +135,13 @@ LowerFn AdaptiveAvgPoolGrad(int spatial) {
       int64_t dim = RankOf(x) - spatial + i;
       const Expr in = x.shape()[dim], out = g.shape()[dim];
       std::optional<int64_t> n = in.constant(), m = out.constant();
-      bool tiles = out == Expr(1) || (n && m && *m > 0 && *n % *m == 0);
-      if (!tiles) return c.Refuse("windows of unequal size");
-      Expr size = out == Expr(1) ? in : Expr(*n / *m);
-      std::vector<Expr> merged = g.shape(), split;
-      merged[dim] = in;
-      Value wide = c.b.Unsqueeze(DivBySize(c.b, g, size), dim + 1);
-      if (!wide) return;
-      split = wide.shape();
-      split[dim + 1] = size;
-      g = c.b.Reshape(c.b.BroadcastTo(wide, split), merged);
+      if (out == Expr(1)) {
+        g = TiledAverageGrad(c, g, dim, in, in);
+      } else if (n && m && *m > 0) {
+        g = *n % *m == 0 ? TiledAverageGrad(c, g, dim, in, *n / *m) : UnevenAverageGrad(c, g, dim, *n, *m);
+      } else {
+        return c.Refuse("a symbolic size");
+      }
     }
     c.Set(g);
   };

@@ -1,4 +1,4 @@
-// Copies, casts, padding, and writes into a part of a tensor as a new value.
+// Copies, casts, and writes into a part of a tensor as a new value.
 
 #include <utility>
 
@@ -19,73 +19,6 @@ void CopyFrom(OpContext& c) { c.Set(c.Tensor("src")); }
 
 void Fill(OpContext& c) { c.Set(c.Operand("value", c.ResultType().dtype)); }
 void Zero(OpContext& c) { c.Set(c.Fill(0, c.ResultType().dtype)); }
-
-// --- Padding ---
-
-// Pairs (low, high) of the last dimensions, last one first; negative ones cut.
-Value PadConstant(OpContext& c, Value x, const std::vector<Expr>& pairs, double value) {
-  int rank = RankOf(x);
-  if (pairs.size() % 2 != 0 || static_cast<int>(pairs.size() / 2) > rank) {
-    c.Refuse("padding does not fit the rank");
-    return {};
-  }
-  std::vector<Expr> low(rank, Expr(0)), high(rank, Expr(0));
-  for (size_t i = 0; i < pairs.size() / 2; ++i) {
-    int dim = rank - 1 - static_cast<int>(i);
-    Expr cut_low = Expr::Max(Expr(0) - pairs[2 * i], 0), cut_high = Expr::Max(Expr(0) - pairs[2 * i + 1], 0);
-    low[dim] = Expr::Max(pairs[2 * i], 0);
-    high[dim] = Expr::Max(pairs[2 * i + 1], 0);
-    if (cut_low == Expr(0) && cut_high == Expr(0)) continue;
-    if (!x) return x;
-    x = c.b.SliceDim(x, dim, cut_low, x.shape()[dim] - cut_low - cut_high);
-  }
-  if (!x) return x;
-  return c.b.Emit(
-      Op::kPad, {x},
-      {{"low", low},
-       {"high", high},
-       {"value", std::visit([](auto v) { return ir::AttrValue(v); }, OpContext::Number(value, x.dtype()))}});
-}
-
-void ConstantPad(OpContext& c) { c.Set(PadConstant(c, c.Tensor("self"), c.Sizes("pad"), c.Double("value", 0))); }
-
-// Indices 0..n-1 widened by `low` and `high`, folded back by the mode.
-Value PadIndices(OpContext& c, const std::string& mode, const Expr& size, const Expr& low, const Expr& high) {
-  Builder& b = c.b;
-  Expr total = size + low + high;
-  Value at = b.Sub(b.Iota(DType::kI64, {total}, 0), b.Size(low));
-  Value last = b.Size(size - 1), zero = b.Size(0);
-  if (mode == "replicate") return b.Binary(Op::kMin, b.Binary(Op::kMax, at, zero), last);
-  if (mode == "circular") return b.Binary(Op::kMod, at, b.Size(size));
-  Value folded = b.Unary(Op::kAbs, at);  // reflect: |i|, then from the other end
-  return b.Sub(last, b.Unary(Op::kAbs, b.Sub(last, folded)));
-}
-
-Value PadByMode(OpContext& c, Value x, const std::string& mode, const std::vector<Expr>& pairs) {
-  int rank = RankOf(x);
-  if (pairs.size() % 2 != 0 || static_cast<int>(pairs.size() / 2) > rank) {
-    c.Refuse("padding does not fit the rank");
-    return {};
-  }
-  for (size_t i = 0; i < pairs.size() / 2 && x; ++i) {
-    int64_t dim = rank - 1 - static_cast<int>(i);
-    if (pairs[2 * i].constant().value_or(0) < 0 || pairs[2 * i + 1].constant().value_or(0) < 0)
-      c.Refuse("negative padding");
-    if (pairs[2 * i] == Expr(0) && pairs[2 * i + 1] == Expr(0)) continue;
-    Value index = PadIndices(c, mode, x.shape()[dim], pairs[2 * i], pairs[2 * i + 1]);
-    x = c.b.Emit(Op::kTake, {x, index}, {{"dim", dim}});
-  }
-  return x;
-}
-
-void Pad(OpContext& c) {
-  std::string mode = c.Text("mode", "constant");
-  if (mode == "constant") return c.Set(PadConstant(c, c.Tensor("self"), c.Sizes("pad"), c.Double("value", 0)));
-  if (mode != "reflect" && mode != "replicate" && mode != "circular") return c.Refuse(mode);
-  c.Set(PadByMode(c, c.Tensor("self"), mode, c.Sizes("pad")));
-}
-void ReflectionPad(OpContext& c) { c.Set(PadByMode(c, c.Tensor("self"), "reflect", c.Sizes("padding"))); }
-void ReplicationPad(OpContext& c) { c.Set(PadByMode(c, c.Tensor("self"), "replicate", c.Sizes("padding"))); }
 
 // --- Parts replaced ---
 
@@ -137,28 +70,82 @@ void SelectScatter(OpContext& c) {
   c.Set(ReplaceRun(c, x, c.b.Unsqueeze(c.b.BroadcastTo(src, shape), dim), dim, index, 1));
 }
 
-// Elements of the diagonal are taken from the source by their row or column number.
-void DiagonalScatter(OpContext& c) {
-  Value x = c.Tensor("self"), src = c.Operand("src", c.ResultType().dtype);
-  if (!x || RankOf(x) < 2) return c.Refuse("a diagonal of fewer than two dimensions");
+// --- Diagonals: elements of two dimensions where column = row + offset ---
+
+// The two dimensions of a diagonal, its offset, and the order of dimensions that puts them last.
+struct DiagonalOf {
+  int64_t offset;
+  std::vector<int64_t> order, back;
+};
+DiagonalOf ReadDiagonal(OpContext& c, int rank, int64_t dim1, int64_t dim2) {
+  DiagonalOf d{.offset = c.Int("offset", 0), .order = {}, .back = std::vector<int64_t>(rank)};
+  int64_t row = c.Wrap(c.Int("dim1", dim1), rank), column = c.Wrap(c.Int("dim2", dim2), rank);
+  for (int64_t i = 0; i < rank; ++i) {
+    if (i != row && i != column) d.order.push_back(i);
+  }
+  d.order.insert(d.order.end(), {row, column});
+  for (int i = 0; i < rank; ++i) d.back[d.order[i]] = i;
+  return d;
+}
+
+// Matrices, which are x's last two dimensions, with the elements of `src` on their diagonal: they are taken from the
+// source by their row.
+Value PutOnDiagonal(OpContext& c, Value x, Value src, int64_t offset) {
   int rank = RankOf(x);
-  int64_t offset = c.Int("offset", 0), a = c.Wrap(c.Int("dim1", 0), rank), z = c.Wrap(c.Int("dim2", 1), rank);
-  if (a != rank - 2 || z != rank - 1) return c.Refuse("a diagonal of other than the last two dimensions");
+  if (rank < 2 || RankOf(src) == 0) {
+    c.Refuse("a diagonal of fewer than two dimensions");
+    return {};
+  }
   std::vector<Expr> matrix(x.shape().end() - 2, x.shape().end());
   Value row = c.b.Iota(DType::kI64, matrix, 0), column = c.b.Iota(DType::kI64, matrix, 1);
   Value on = c.b.Binary(Op::kEq, c.b.Binary(Op::kAdd, row, Scalar(offset)), column);
-  if (!src || RankOf(src) == 0) return c.Refuse("a source without a dimension");
-  Expr before = offset < 0 ? -offset : 0, rest = matrix[0] - before - src.shape().back();
-  std::vector<Expr> low(rank - 1, Expr(0)), high(rank - 1, Expr(0));
+  Expr before = offset < 0 ? -offset : 0;
+  std::vector<Expr> low(RankOf(src), Expr(0)), high(RankOf(src), Expr(0));
   low.back() = before;
-  high.back() = rest;
-  Value by_row =
-      c.b.Emit(Op::kPad, {src},
-               {{"low", low},
-                {"high", high},
-                {"value", std::visit([](auto v) { return ir::AttrValue(v); }, OpContext::Number(0, src.dtype()))}});
+  high.back() = matrix[0] - before - src.shape().back();
+  ir::AttrValue zero = std::visit([](auto v) { return ir::AttrValue(v); }, OpContext::Number(0, src.dtype()));
+  Value by_row = c.b.Emit(Op::kPad, {src}, {{"low", low}, {"high", high}, {"value", zero}});
   Value spread = c.b.BroadcastTo(c.b.Unsqueeze(by_row, -1), x.shape());
-  c.Set(c.b.Where(c.b.BroadcastTo(on, x.shape()), spread, x));
+  return c.b.Where(c.b.BroadcastTo(on, x.shape()), spread, x);
+}
+
+void DiagonalScatter(OpContext& c) {
+  Value x = c.Tensor("self"), src = c.Operand("src", c.ResultType().dtype);
+  if (RankOf(x) < 2) return c.Refuse("a diagonal of fewer than two dimensions");
+  DiagonalOf d = ReadDiagonal(c, RankOf(x), 0, 1);
+  c.Set(c.b.Permute(PutOnDiagonal(c, c.b.Permute(x, d.order), src, d.offset), d.back));
+}
+
+// Zeros with a diagonal: of a vector, and as the gradient of taking one.
+LowerFn DiagonalOfZeros(const char* source, int64_t dim1, int64_t dim2) {
+  return [=](OpContext& c) {
+    Value src = c.Tensor(source);
+    int rank = c.ResultType().rank();
+    if (rank < 2 || !src) return c.Refuse("a diagonal of fewer than two dimensions");
+    DiagonalOf d = ReadDiagonal(c, rank, dim1, dim2);
+    std::vector<Expr> shape;
+    for (int64_t i : d.order) shape.push_back(c.ResultShape()[i]);
+    c.Set(c.b.Permute(PutOnDiagonal(c, c.Fill(0, src.dtype(), shape), src, d.offset), d.back));
+  };
+}
+
+// Matrices side by side along both dimensions, zeros elsewhere.
+void BlockDiagonal(OpContext& c) {
+  DType dtype = c.ResultType().dtype;
+  ir::AttrValue zero = std::visit([](auto v) { return ir::AttrValue(v); }, OpContext::Number(0, dtype));
+  std::vector<Value> bands;
+  Expr before = 0;
+  for (Value part : c.Tensors("tensors")) {
+    if (!part) return c.Refuse("no tensor");
+    Value x = c.b.Cast(part, dtype);
+    if (RankOf(x) < 2) x = c.b.Reshape(x, {Expr(1), x.type().NumElements()});
+    if (!x) return;
+    std::vector<Expr> low = {Expr(0), before}, high = {Expr(0), c.ResultShape()[1] - before - x.shape()[1]};
+    before = before + x.shape()[1];
+    bands.push_back(c.b.Emit(Op::kPad, {x}, {{"low", low}, {"high", high}, {"value", zero}}));
+  }
+  if (bands.empty()) return c.Refuse("nothing to join");
+  c.Set(c.b.Concat(bands, 0));
 }
 
 // Outside training it changes nothing; in training it is random, which only the extern handler can be.
@@ -183,17 +170,12 @@ OpTable CopyOps() {
       {"aten.fill.Scalar", Fill},
       {"aten.fill.Tensor", Fill},
       {"aten.zero.default", Zero},
-      {"aten.constant_pad_nd.default", ConstantPad},
-      {"aten.pad.default", Pad},
-      {"aten.reflection_pad1d.default", ReflectionPad},
-      {"aten.reflection_pad2d.default", ReflectionPad},
-      {"aten.reflection_pad3d.default", ReflectionPad},
-      {"aten.replication_pad1d.default", ReplicationPad},
-      {"aten.replication_pad2d.default", ReplicationPad},
-      {"aten.replication_pad3d.default", ReplicationPad},
       {"aten.slice_scatter.default", SliceScatter},
       {"aten.select_scatter.default", SelectScatter},
       {"aten.diagonal_scatter.default", DiagonalScatter},
+      {"aten.diag_embed.default", DiagonalOfZeros("self", -2, -1)},
+      {"aten.diagonal_backward.default", DiagonalOfZeros("grad_output", 0, 1)},
+      {"aten.block_diag.default", BlockDiagonal},
       {"aten.dropout.default", Dropout},
       {"aten.feature_dropout.default", Dropout},
       {"aten.alpha_dropout.default", Dropout},

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/capture/decompose/exact.h"
 #include "compiler/capture/decompose/extern_call.h"
 #include "compiler/capture/decompose/op_context.h"
 #include "compiler/support/error.h"
@@ -24,9 +25,11 @@ const std::map<std::string, LowerFn>& Rows() {
   static const auto* rows = [] {
     auto* all = new std::map<std::string, LowerFn>;
     for (const OpTable& table :
-         {PointwiseOps(), ActivationOps(), ReduceOps(), SoftmaxOps(), ViewOps(), CopyOps(), CreationOps(), MatMulOps(),
-          NormOps(), ConvOps(), PoolOps(), IndexOps(), ScanOps(), AttentionOps(), LossOps(), BackwardOps(),
-          BackwardNormOps(), BackwardWindowOps(), BackwardIndexOps()}) {
+         {PointwiseOps(), ActivationOps(), ReduceOps(),       SoftmaxOps(),        ViewOps(),
+          StridedOps(),   CopyOps(),       PaddingOps(),      SearchOps(),         SpecialOps(),
+          BesselOps(),    UpsampleOps(),   CreationOps(),     MatMulOps(),         NormOps(),
+          ConvOps(),      PoolOps(),       IndexOps(),        ScanOps(),           AttentionOps(),
+          LossOps(),      BackwardOps(),   BackwardNormOps(), BackwardWindowOps(), BackwardIndexOps()}) {
       for (const auto& [name, fn] : table) all->emplace(name, fn);
     }
     return all;
@@ -53,7 +56,8 @@ class Lowering {
         options_(options),
         builder_(&graph_),
         values_(program.values.size()),
-        live_(program.values.size(), false) {}
+        live_(program.values.size(), false),
+        exact_(IsExact(program)) {}
 
   absl::StatusOr<ir::Graph> Run() {
     for (const ir::Symbol& symbol : program_.symbols) graph_.AddSymbol(symbol);
@@ -128,9 +132,10 @@ class Lowering {
     if (row == Rows().end()) return AddExtern(node, "no native form is known");
     if (IsExcluded(node.op)) return AddExtern(node, "excluded by an option");
     if (HasComplex(node)) return AddExtern(node, "complex numbers");
+    if (exact_ && IsEagersOwn(program_, node)) return AddExtern(node, "of integers alone: eager's last bit is kept");
     Builder builder(&graph_);
     builder.SetDebugId(node.debug_id);
-    OpContext context(program_, node, values_, live_, builder);
+    OpContext context(program_, node, values_, live_, exact_, builder);
     row->second(context);
     if (!builder.status().ok()) return AddExtern(node, builder.status().message());
     for (size_t i = 0; i < node.results.size(); ++i) {
@@ -219,6 +224,7 @@ class Lowering {
   ir::Ranges ranges_;
   std::vector<Value> values_;
   std::vector<bool> live_;
+  const bool exact_;
 };
 
 }  // namespace

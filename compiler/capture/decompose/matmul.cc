@@ -1,5 +1,7 @@
 // Matrix products. They stay in their dtype: the library accumulates 16-bit floats in f32.
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "compiler/capture/decompose/formulas.h"
@@ -73,6 +75,36 @@ void AddR(OpContext& c) {
   Value column = c.b.Unsqueeze(c.Operand("vec1", dtype), 1), row = c.b.Unsqueeze(c.Operand("vec2", dtype), 0);
   AddProduct(c, c.b.Mul(column, row));
 }
+// The sum over some dimensions of the product of three tensors, each given dimensions of size 1 first.
+void Trilinear(OpContext& c) {
+  DType dtype = ComputeType(c.ResultType().dtype);
+  Value product;
+  for (const char* number : {"1", "2", "3"}) {
+    Value x = c.Operand(std::string("i") + number, dtype);
+    std::vector<int64_t> expand = c.Ints(std::string("expand") + number);
+    std::sort(expand.begin(), expand.end());
+    for (int64_t dim : expand) x = c.b.Unsqueeze(x, dim);
+    product = product ? c.b.Mul(product, x) : x;
+  }
+  std::vector<int64_t> dims = c.Dims("sumdim", RankOf(product));
+  c.Set(c.Ints("sumdim").empty() ? product : c.b.Reduce(Op::kReduceSum, product, dims, false));
+}
+
+// Vectors of three along a dimension.
+void Cross(OpContext& c) {
+  DType dtype = ComputeType(c.ResultType().dtype);
+  Value x = c.b.BroadcastTo(c.Operand("self", dtype), c.ResultShape());
+  Value y = c.b.BroadcastTo(c.Operand("other", dtype), c.ResultShape());
+  int64_t dim = c.Wrap(c.Int("dim", -1), c.ResultType().rank());
+  auto at = [&](Value v, int64_t i) { return c.b.SliceDim(v, dim, i, 1); };
+  std::vector<Value> parts;
+  for (int64_t i = 0; i < 3; ++i) {
+    int64_t j = (i + 1) % 3, k = (i + 2) % 3;
+    Value first = c.b.Mul(at(x, j), at(y, k)), second = c.b.Mul(at(x, k), at(y, j));
+    parts.push_back(c.b.Sub(first, second));
+  }
+  c.Set(c.b.Concat(parts, dim));
+}
 void LinearOp(OpContext& c) { c.Set(Linear(c.b, c.Tensor("input"), c.Tensor("weight"), c.OptionalTensor("bias"))); }
 
 }  // namespace
@@ -113,6 +145,8 @@ OpTable MatMulOps() {
       {"aten.addmv.default", AddMV},
       {"aten.baddbmm.default", BAddBMM},
       {"aten.addbmm.default", AddBMM},
+      {"aten._trilinear.default", Trilinear},
+      {"aten.linalg_cross.default", Cross},
       {"aten.outer.default", Outer},
       {"aten.ger.default", Outer},
       {"aten.addr.default", AddR},

@@ -115,6 +115,17 @@ void BatchNormFunctional(OpContext& c) {
   if (c.Wanted(4)) c.Set(4, training ? Updated(c, n.running_var, Unbiased(c, n), momentum) : n.running_var);
 }
 
+// Results: output, the batch's statistics, nothing that a device's library would keep, and the new running ones.
+void BatchNormWithUpdate(OpContext& c) {
+  double momentum = c.Double("momentum", 0.1);
+  BatchNorm n = Normalize(c, true);
+  c.Set(0, n.out);
+  SetSaved(c, n, true);
+  if (c.Wanted(3)) c.Set(3, c.Fill(0, c.ResultType(3).dtype, c.ResultShape(3)));
+  if (c.Wanted(4)) c.Set(4, Updated(c, n.running_mean, n.mean, momentum));
+  if (c.Wanted(5)) c.Set(5, Updated(c, n.running_var, Unbiased(c, n), momentum));
+}
+
 // --- Layer, group, instance and RMS norm ---
 
 Value Affine(OpContext& c, Value x, Value weight, Value bias) {
@@ -192,6 +203,7 @@ OpTable NormOps() {
       {"aten._native_batch_norm_legit.no_stats", BatchNormNoStats},
       {"aten._native_batch_norm_legit_no_training.default", BatchNormNoTraining},
       {"aten._native_batch_norm_legit_functional.default", BatchNormFunctional},
+      {"aten._batch_norm_with_update_functional.default", BatchNormWithUpdate},
       {"aten.layer_norm.default", LayerNorm},
       {"aten.native_layer_norm.default", LayerNorm},
       {"aten.group_norm.default", GroupNorm},

@@ -28,8 +28,14 @@ class OpContext {
  public:
   // `tensors` are the lowered values of the program and `live` says which of its values are used, both by id.
   OpContext(const capture::AtenProgram& program, const capture::AtenNode& node, const std::vector<Value>& tensors,
-            const std::vector<bool>& live, Builder& builder)
-      : b(builder), program_(program), node_(node), tensors_(tensors), live_(live), results_(node.results.size()) {}
+            const std::vector<bool>& live, bool exact, Builder& builder)
+      : b(builder),
+        program_(program),
+        node_(node),
+        tensors_(tensors),
+        live_(live),
+        exact_(exact),
+        results_(node.results.size()) {}
 
   Builder& b;
 
@@ -38,6 +44,9 @@ class OpContext {
   Value Tensor(const std::string& name);
   Value OptionalTensor(const std::string& name);        // null when absent or None
   std::vector<Value> Tensors(const std::string& name);  // null for None in the list
+  // The tensor's type and strides, if the memory that they describe is all that it lies in: it is an input, a result
+  // with memory of its own, or a view of all elements of such a one. Null otherwise.
+  const capture::AtenType* WholeMemory(const std::string& name) const;
   int64_t Int(const std::string& name);
   int64_t Int(const std::string& name, int64_t otherwise);
   Expr Size(const std::string& name);
@@ -82,6 +91,9 @@ class OpContext {
   // This form of the operator has no native lowering.
   void Refuse(absl::string_view why);
 
+  // Whether results must be eager's to the last bit: exact.h.
+  bool exact() const { return exact_; }
+
   const capture::AtenNode& node() const { return node_; }
 
  private:
@@ -94,6 +106,7 @@ class OpContext {
   const capture::AtenNode& node_;
   const std::vector<Value>& tensors_;
   const std::vector<bool>& live_;
+  const bool exact_;
   std::vector<Value> results_;
 };
 
@@ -109,7 +122,13 @@ OpTable ActivationOps();
 OpTable ReduceOps();
 OpTable SoftmaxOps();
 OpTable ViewOps();
+OpTable StridedOps();
 OpTable CopyOps();
+OpTable PaddingOps();
+OpTable SearchOps();
+OpTable SpecialOps();
+OpTable BesselOps();
+OpTable UpsampleOps();
 OpTable CreationOps();
 OpTable MatMulOps();
 OpTable NormOps();

@@ -23,6 +23,16 @@ LowerFn Unary(Op op) {
   return [op](OpContext& c) { c.Set(c.b.Unary(op, c.Operand("self", ResultComputeType(c)))); };
 }
 
+// Where eager's bits are wanted, a function is taken in f64 and rounded once: eager's f32 functions, those aside that
+// exact.cc names, give the float nearest to the function of an integer.
+LowerFn Function(Op op) {
+  return [op](OpContext& c) {
+    DType dtype = ResultComputeType(c);
+    bool wide = c.exact() && dtype == DType::kF32 && op != Op::kRsqrt;
+    c.Set(c.b.Unary(op, c.Operand("self", wide ? DType::kF64 : dtype)));
+  };
+}
+
 // Operators that leave integers as they are: ceil, floor, round, trunc.
 LowerFn Rounding(Op op) {
   return [op](OpContext& c) {
@@ -184,6 +194,22 @@ void IsNan(OpContext& c) {
   c.Set(c.b.Unary(Op::kIsNan, x));
 }
 
+LowerFn IsInfinite(double infinity) {
+  return [infinity](OpContext& c) {
+    Value x = c.Tensor("self");
+    if (!x || !ir::IsFloat(x.dtype())) return c.Set(c.Fill(0, DType::kBool, c.ResultShape()));
+    c.Set(c.b.Binary(Op::kEq, x, Scalar(infinity)));
+  };
+}
+
+// -0 and NaNs have signs too.
+void SignBit(OpContext& c) {
+  Value x = c.Tensor("self");
+  if (x && x.dtype() == DType::kBool) return c.Set(c.Fill(0, DType::kBool, c.ResultShape()));
+  if (x && ir::IsFloat(x.dtype())) x = c.b.Binary(Op::kCopySign, Like(c.b, x, 1), x);
+  c.Set(c.b.Binary(Op::kLt, x, Like(c.b, x, 0)));
+}
+
 void NanToNum(OpContext& c) {
   DType dtype = c.ResultType().dtype;
   Value x = c.Operand("self", dtype);
@@ -225,9 +251,23 @@ Value Logit(OpContext& c, Value x) {
 Value Abs(OpContext& c, Value x) { return x && x.dtype() == DType::kBool ? x : c.b.Unary(Op::kAbs, x); }
 // sin(pi x) / (pi x), which is 1 at 0.
 Value Sinc(OpContext& c, Value x) {
-  Value angle = c.b.Mul(x, M_PI);
-  Value quotient = c.b.Div(c.b.Unary(Op::kSin, angle), angle);
+  Value angle = c.b.Mul(x, M_PI), sine = c.b.Unary(Op::kSin, angle);
+  if (c.exact() && angle && angle.dtype() == DType::kF32)
+    sine = c.b.Cast(c.b.Unary(Op::kSin, c.b.Cast(angle, DType::kF64)), DType::kF32);
+  Value quotient = c.b.Div(sine, angle);
   return c.b.Where(c.b.Binary(Op::kEq, angle, Scalar(0.0)), Like(c.b, x, 1), quotient);
+}
+// Of a real number: pi where it is negative. NaN stays.
+Value Angle(OpContext& c, Value x) {
+  Value angle = c.b.Where(c.b.Binary(Op::kLt, x, Like(c.b, x, 0)), Like(c.b, x, M_PI), Like(c.b, x, 0));
+  return c.b.Where(c.b.Unary(Op::kIsNan, x), x, angle);
+}
+// -x log(x), which is 0 at 0 and -inf below.
+Value Entropy(OpContext& c, Value x) {
+  Value inside = c.b.Unary(Op::kNeg, c.b.Mul(x, c.b.Unary(Op::kLog, x)));
+  Value edge = c.b.Where(c.b.Binary(Op::kEq, x, Scalar(0.0)), Like(c.b, x, 0), Like(c.b, x, -INFINITY));
+  Value entropy = c.b.Where(c.b.Binary(Op::kGt, x, Scalar(0.0)), inside, edge);
+  return c.b.Where(c.b.Unary(Op::kIsNan, x), x, entropy);
 }
 Value Deg2Rad(OpContext& c, Value x) { return c.b.Mul(x, M_PI / 180); }
 Value Rad2Deg(OpContext& c, Value x) { return c.b.Mul(x, 180 / M_PI); }
@@ -247,7 +287,41 @@ Value LogAddExp(OpContext& c, Value x, Value y) {
   return c.b.Where(c.b.Binary(Op::kEq, x, y), c.b.Add(max, M_LN2), sum);
 }
 
-Value Hypot(OpContext& c, Value x, Value y) { return c.b.Unary(Op::kSqrt, c.b.Add(c.b.Mul(x, x), c.b.Mul(y, y))); }
+// log2(2^x + 2^y)
+Value LogAddExp2(OpContext& c, Value x, Value y) {
+  Value max = c.b.Binary(Op::kMax, x, y);
+  Value distance = c.b.Unary(Op::kNeg, c.b.Unary(Op::kAbs, c.b.Sub(x, y)));
+  Value rest = c.b.Mul(c.b.Unary(Op::kLog1p, c.b.Unary(Op::kExp2, distance)), M_LOG2E);
+  return c.b.Where(c.b.Binary(Op::kEq, x, y), c.b.Add(max, 1.0), c.b.Add(max, rest));
+}
+
+// x * log1p(y), 0 where x is 0 unless y is NaN.
+Value XLog1pY(OpContext& c, Value x, Value y) {
+  Value product = c.b.Mul(x, c.b.Unary(Op::kLog1p, y));
+  Value zero = c.b.Where(c.b.Binary(Op::kEq, x, Scalar(0.0)), Like(c.b, x, 0), product);
+  return c.b.Where(c.b.Unary(Op::kIsNan, y), y, zero);
+}
+
+// self * 2^other; the power of an integer is taken in f32, as eager takes it.
+void LoadExponent(OpContext& c) {
+  DType dtype = ResultComputeType(c);
+  Value x = c.Operand("self", dtype), exponent = c.Tensor("other");
+  if (!exponent) return;
+  DType power = ir::IsFloat(exponent.dtype()) ? ComputeType(exponent.dtype()) : DType::kF32;
+  c.Set(c.b.Mul(x, c.b.Cast(c.b.Unary(Op::kExp2, c.b.Cast(exponent, power)), dtype)));
+}
+
+// By the ratio to the larger one, so that no square overflows; infinite if either is, even beside a NaN.
+Value Hypot(OpContext& c, Value x, Value y) {
+  x = c.b.Unary(Op::kAbs, x);
+  y = c.b.Unary(Op::kAbs, y);
+  Value large = c.b.Binary(Op::kMax, x, y), ratio = c.b.Div(c.b.Binary(Op::kMin, x, y), large);
+  Value length = c.b.Mul(large, c.b.Unary(Op::kSqrt, c.b.Add(c.b.Mul(ratio, ratio), 1.0)));
+  length = c.b.Where(c.b.Binary(Op::kEq, large, Scalar(0.0)), large, length);
+  Value infinite =
+      c.b.Binary(Op::kOr, c.b.Binary(Op::kEq, x, Scalar(INFINITY)), c.b.Binary(Op::kEq, y, Scalar(INFINITY)));
+  return c.b.Where(infinite, Like(c.b, large, INFINITY), length);
+}
 
 void Heaviside(OpContext& c) {
   DType dtype = c.ResultType().dtype;
@@ -296,7 +370,7 @@ void AddUnary(OpTable& table) {
                                                {"aten.special_erf.default", Op::kErf},
                                                {"aten.arcsin.default", Op::kAsin},
                                                {"aten.arctan.default", Op::kAtan}};
-  for (const auto& [name, op] : floats) table.emplace_back(name, Unary(op));
+  for (const auto& [name, op] : floats) table.emplace_back(name, Function(op));
   const std::pair<const char*, Op> roundings[] = {{"aten.ceil.default", Op::kCeil},
                                                   {"aten.floor.default", Op::kFloor},
                                                   {"aten.trunc.default", Op::kTrunc},
@@ -317,6 +391,11 @@ void AddUnary(OpTable& table) {
   table.emplace_back("aten.isinf.default", IsInf);
   table.emplace_back("aten.isfinite.default", IsFinite);
   table.emplace_back("aten.isnan.default", IsNan);
+  table.emplace_back("aten.isposinf.default", IsInfinite(INFINITY));
+  table.emplace_back("aten.isneginf.default", IsInfinite(-INFINITY));
+  table.emplace_back("aten.signbit.default", SignBit);
+  table.emplace_back("aten.angle.default", Unary(Angle));
+  AddRows(table, {"aten.special_entr.default"}, Unary(Entropy));
   table.emplace_back("aten.bitwise_not.default", BitwiseNot);
   table.emplace_back("aten.logical_not.default",
                      [](OpContext& c) { c.Set(c.b.Unary(Op::kNot, c.Operand("self", DType::kBool))); });
@@ -350,7 +429,13 @@ void AddBinary(OpTable& table) {
   AddRows(table,
           {"aten.xlogy.Tensor", "aten.xlogy.Scalar_Other", "aten.xlogy.Scalar_Self", "aten.special_xlogy.default"},
           Binary(XLogY));
+  AddRows(table,
+          {"aten.special_xlog1py.default", "aten.special_xlog1py.other_scalar", "aten.special_xlog1py.self_scalar"},
+          Binary(XLog1pY));
   table.emplace_back("aten.logaddexp.default", Binary(LogAddExp));
+  table.emplace_back("aten.logaddexp2.default", Binary(LogAddExp2));
+  table.emplace_back("aten.nextafter.default", Binary(Op::kNextAfter));
+  table.emplace_back("aten.ldexp.Tensor", LoadExponent);
   table.emplace_back("aten.hypot.default", Binary(Hypot));
   AddRows(table, {"aten.bitwise_and.Tensor", "aten.bitwise_and.Scalar", "aten.__and__.Tensor", "aten.__and__.Scalar"},
           Binary(Op::kAnd));

@@ -1,4 +1,4 @@
-// Pooling: pad, cut into windows, reduce the windows. Upsampling: rows and columns picked by index.
+// Pooling: pad, cut into windows, reduce the windows.
 
 #include <cmath>
 #include <utility>
@@ -80,40 +80,21 @@ LowerFn AvgPool(int spatial) {
   };
 }
 
-// --- Adaptive: output i covers floor(i*in/out) to ceil((i+1)*in/out) ---
+// --- Adaptive ---
 
-// Elements of one dimension by window: [..., in, ...] -> [..., out, ..., longest], and which of them count.
-struct Uneven {
-  Value elements, inside;  // inside: bool [out, longest]
-  Value count;             // i64 [out]
-};
-Uneven CutUneven(OpContext& c, Value x, int64_t dim, int64_t in, int64_t out) {
-  Builder& b = c.b;
-  int64_t longest = (in + out - 1) / out + (in % out == 0 ? 0 : 1);
-  Value i = b.Iota(DType::kI64, {Expr(out)}, 0);
-  Value start = b.Binary(Op::kFloorDiv, b.Binary(Op::kMul, i, Scalar(in)), Scalar(out));
-  Value end =
-      b.Binary(Op::kFloorDiv, b.Binary(Op::kAdd, b.Binary(Op::kMul, i, Scalar(in)), Scalar(in + out - 1)), Scalar(out));
-  Value offset = b.Iota(DType::kI64, {Expr(out), Expr(longest)}, 1);
-  Value index = b.Add(b.Unsqueeze(start, 1), offset);
-  Value inside = b.Binary(Op::kLt, index, b.Unsqueeze(end, 1));
-  index = b.Binary(Op::kMin, index, Scalar(in - 1));
-  Value taken = b.Emit(Op::kTake, {x, index}, {{"dim", dim}});
+// The elements of each window, in a last dimension: [..., in, ...] -> [..., out, ..., longest]; what is outside of a
+// window is `outside`.
+Value WindowElements(OpContext& c, Value x, const UnevenWindows& windows, int64_t dim, double outside) {
+  Value taken = c.b.Emit(Op::kTake, {x, windows.index}, {{"dim", dim}});
   std::vector<int64_t> order;  // the window's dimension goes to the end
   for (int64_t d = 0; d < RankOf(taken); ++d) {
     if (d != dim + 1) order.push_back(d);
   }
   order.push_back(dim + 1);
-  return {b.Permute(taken, order), inside, b.Sub(end, start)};
-}
-
-Value Masked(OpContext& c, const Uneven& cut, int64_t dim, double outside) {
-  if (!cut.elements || !cut.inside) return {};
-  std::vector<Expr> shape(RankOf(cut.elements), Expr(1));
-  shape[dim] = cut.inside.shape()[0];
-  shape.back() = cut.inside.shape()[1];
-  Value mask = c.b.BroadcastTo(c.b.Reshape(cut.inside, shape), cut.elements.shape());
-  return c.b.Where(mask, cut.elements, Like(c.b, cut.elements, outside));
+  Value elements = c.b.Permute(taken, order);
+  if (!elements) return {};
+  Value mask = InsideMask(c, windows, elements, dim, RankOf(elements) - 1);
+  return c.b.Where(mask, elements, Like(c.b, elements, outside));
 }
 
 Value AdaptiveAverage(OpContext& c, Value x, int64_t dim, const Expr& out) {
@@ -132,9 +113,9 @@ Value AdaptiveAverage(OpContext& c, Value x, int64_t dim, const Expr& out) {
     shape.insert(shape.begin() + dim + 1, Expr(*n / *m));
     return c.b.Mean(c.b.Reshape(x, shape), {dim + 1}, false);
   }
-  Uneven cut = CutUneven(c, x, dim, *n, *m);
-  Value sum = c.b.Reduce(Op::kReduceSum, Masked(c, cut, dim, 0), {RankOf(x)}, false);
-  return c.b.Div(sum, AlongDim(c.b, c.b.Cast(cut.count, x.dtype()), RankOf(x), dim));
+  UnevenWindows windows = CutUneven(c, *n, *m);
+  Value sum = c.b.Reduce(Op::kReduceSum, WindowElements(c, x, windows, dim, 0), {RankOf(x)}, false);
+  return c.b.Div(sum, AlongDim(c.b, c.b.Cast(windows.count, x.dtype()), RankOf(x), dim));
 }
 
 LowerFn AdaptiveAvgPool(int spatial) {
@@ -158,82 +139,70 @@ Value AdaptiveMaximum(OpContext& c, Value x, int64_t dim, const Expr& out) {
     c.Refuse("a symbolic size");
     return {};
   }
-  Uneven cut = CutUneven(c, x, dim, *n, *m);
-  return c.b.Reduce(Op::kReduceMax, Masked(c, cut, dim, Lowest(x.dtype())), {RankOf(x)}, false);
+  Value elements = WindowElements(c, x, CutUneven(c, *n, *m), dim, Lowest(x.dtype()));
+  return c.b.Reduce(Op::kReduceMax, elements, {RankOf(x)}, false);
+}
+
+// Maxima and where they lie, counted over the spatial dimensions: from the last dimension to the first, so that of
+// equals the first one counts.
+void AdaptiveMaxWithPositions(OpContext& c, Value x, int spatial) {
+  Builder& b = c.b;
+  std::vector<Expr> out = SpatialOf(c, spatial);
+  int rank = RankOf(x);
+  Value positions = b.Fill(Scalar(int64_t{0}), DType::kI64, x.shape());
+  int64_t inner = 1;
+  for (int i = spatial - 1; i >= 0 && x; --i) {
+    int64_t dim = rank - spatial + i;
+    std::optional<int64_t> n = x.shape()[dim].constant(), m = out[i].constant();
+    if (!n || !m || *m < 1) return c.Refuse("a symbolic size");
+    UnevenWindows windows = CutUneven(c, *n, *m);
+    Value elements = WindowElements(c, x, windows, dim, Lowest(x.dtype()));
+    Value at = b.Emit(Op::kArgMax, {elements}, {{"dim", int64_t{rank}}});
+    Value below = WindowElements(c, positions, windows, dim, 0);
+    below = b.Squeeze(b.Emit(Op::kGather, {below, b.Unsqueeze(at, rank)}, {{"dim", int64_t{rank}}}), rank);
+    Value along = b.Add(at, AlongDim(b, windows.start, rank, dim));
+    positions = b.Add(below, b.Binary(Op::kMul, along, Scalar(inner)));
+    x = b.Reduce(Op::kReduceMax, elements, {rank}, false);
+    inner *= *n;
+  }
+  c.Set(0, x);
+  c.Set(1, positions);
 }
 
 LowerFn AdaptiveMaxPool(int spatial) {
   return [spatial](OpContext& c) {
-    if (c.Wanted(1)) return c.Refuse("positions of an adaptive maximum");
     Value x = c.Tensor("self");
+    if (RankOf(x) < spatial) return c.Refuse("too few dimensions");
+    if (c.Wanted(1)) return AdaptiveMaxWithPositions(c, x, spatial);
     std::vector<Expr> out = SpatialOf(c, spatial);
     for (int i = 0; i < spatial; ++i) x = AdaptiveMaximum(c, x, RankOf(x) - spatial + i, out[i]);
     c.Set(x);
   };
 }
 
-// --- Upsampling ---
-
-// The factor from an output index to an input one, in eager's order of preference.
-double ScaleOf(OpContext& c, int i, int spatial, int64_t in, int64_t out) {
-  std::vector<double> factors = c.Doubles("scale_factors");
-  static const char* const kNames[] = {"scales_d", "scales_h", "scales_w"};
-  const char* name = spatial == 1 ? "scales" : kNames[3 - spatial + i];
-  double given = !factors.empty() ? factors[std::min<size_t>(i, factors.size() - 1)] : c.Double(name, 0);
-  return given > 0 ? 1 / given : static_cast<double>(in) / static_cast<double>(out);
-}
-
-LowerFn UpsampleNearest(int spatial, bool exact) {
-  return [spatial, exact](OpContext& c) {
-    Value x = c.Tensor(c.Arg("input") != nullptr ? "input" : "self");
-    std::vector<Expr> out = SpatialOf(c, spatial);
-    for (int i = 0; i < spatial && x; ++i) {
-      int64_t dim = RankOf(x) - spatial + i;
-      std::optional<int64_t> n = x.shape()[dim].constant(), m = out[i].constant();
-      if (!n || !m) return c.Refuse("a symbolic size");
-      if (*n == *m) continue;
-      Value index = c.b.Iota(DType::kF32, {out[i]}, 0);
-      if (exact) index = c.b.Add(index, 0.5);
-      Value at = c.b.Cast(c.b.Unary(Op::kFloor, c.b.Mul(index, ScaleOf(c, i, spatial, *n, *m))), DType::kI64);
-      x = c.b.Emit(Op::kTake, {x, c.b.Binary(Op::kMin, at, Scalar(*n - 1))}, {{"dim", dim}});
-    }
-    c.Set(x);
-  };
-}
-
-// Along one dimension: (1 - t) * x[floor] + t * x[floor + 1].
-Value Interpolate(OpContext& c, Value x, int64_t dim, int64_t n, int64_t m, bool corners, double scale) {
-  Builder& b = c.b;
-  Value index = b.Iota(x.dtype(), {Expr(m)}, 0);
-  Value at = corners ? b.Mul(index, m > 1 ? static_cast<double>(n - 1) / static_cast<double>(m - 1) : 0.0)
-                     : b.Binary(Op::kMax, b.Add(b.Mul(b.Add(index, 0.5), scale), -0.5), Scalar(0.0));
-  Value low = b.Binary(Op::kMin, b.Cast(b.Unary(Op::kFloor, at), DType::kI64), Scalar(n - 1));
-  Value high = b.Binary(Op::kMin, b.Binary(Op::kAdd, low, Scalar(int64_t{1})), Scalar(n - 1));
-  Value t = AlongDim(b, b.Binary(Op::kMin, b.Sub(at, b.Cast(low, x.dtype())), Scalar(1.0)), RankOf(x), dim);
-  Value first = b.Emit(Op::kTake, {x, low}, {{"dim", dim}}), second = b.Emit(Op::kTake, {x, high}, {{"dim", dim}});
-  return b.Add(b.Mul(first, b.Sub(Like(b, t, 1), t)), b.Mul(second, t));
-}
-
-LowerFn UpsampleLinear(int spatial) {
+// Elements put where a pooling took them from, zeros elsewhere.
+LowerFn MaxUnpool(int spatial) {
   return [spatial](OpContext& c) {
-    Value x = c.Operand(c.Arg("input") != nullptr ? "input" : "self", ComputeType(c.ResultType().dtype));
-    std::vector<Expr> out = SpatialOf(c, spatial);
-    bool corners = c.Bool("align_corners", false);
-    for (int i = 0; i < spatial && x; ++i) {
-      int64_t dim = RankOf(x) - spatial + i;
-      std::optional<int64_t> n = x.shape()[dim].constant(), m = out[i].constant();
-      if (!n || !m) return c.Refuse("a symbolic size");
-      if (*n == *m) continue;
-      x = Interpolate(c, x, dim, *n, *m, corners, ScaleOf(c, i, spatial, *n, *m));
-    }
-    c.Set(x);
+    Value x = c.Tensor("self"), index = c.Tensor("indices");
+    int lead = RankOf(x) - spatial;
+    if (lead < 0 || !index) return c.Refuse("too few dimensions");
+    auto flat = [&](const std::vector<Expr>& shape) {
+      std::vector<Expr> sizes(shape.begin(), shape.begin() + lead);
+      sizes.push_back(ir::NumElements(std::vector<Expr>(shape.begin() + lead, shape.end())));
+      return sizes;
+    };
+    Value zeros = c.Fill(0, x.dtype(), flat(c.ResultShape()));
+    Value put = c.b.Emit(Op::kScatter, {zeros, c.b.Reshape(index, flat(x.shape())), c.b.Reshape(x, flat(x.shape()))},
+                         {{"dim", int64_t{lead}}, {"reduce", std::string("set")}});
+    c.Set(c.b.Reshape(put, c.ResultShape()));
   };
 }
 
 // Sliding blocks as columns: [n, c, h, w] -> [n, c*kh*kw, blocks].
 void Im2Col(OpContext& c) {
   Value x = c.Tensor("self");
-  if (RankOf(x) != 4) return c.Refuse("an unbatched image");
+  if (RankOf(x) == 3) x = c.b.Unsqueeze(x, 0);
+  if (RankOf(x) != 4) return c.Refuse("no image");
   Windows w = ReadWindows(c, 2);
   Value windows = CutWindows(c, x, w, 0, {});
   c.Set(c.b.Reshape(c.b.Permute(windows, {0, 1, 4, 5, 2, 3}), c.ResultShape()));
@@ -260,21 +229,8 @@ OpTable PoolOps() {
       {"aten.adaptive_max_pool1d.default", AdaptiveMaxPool(1)},
       {"aten.adaptive_max_pool2d.default", AdaptiveMaxPool(2)},
       {"aten.adaptive_max_pool3d.default", AdaptiveMaxPool(3)},
-      {"aten.upsample_nearest1d.default", UpsampleNearest(1, false)},
-      {"aten.upsample_nearest1d.vec", UpsampleNearest(1, false)},
-      {"aten.upsample_nearest2d.default", UpsampleNearest(2, false)},
-      {"aten.upsample_nearest2d.vec", UpsampleNearest(2, false)},
-      {"aten.upsample_nearest3d.default", UpsampleNearest(3, false)},
-      {"aten.upsample_nearest3d.vec", UpsampleNearest(3, false)},
-      {"aten._upsample_nearest_exact1d.default", UpsampleNearest(1, true)},
-      {"aten._upsample_nearest_exact2d.default", UpsampleNearest(2, true)},
-      {"aten._upsample_nearest_exact2d.vec", UpsampleNearest(2, true)},
-      {"aten.upsample_linear1d.default", UpsampleLinear(1)},
-      {"aten.upsample_linear1d.vec", UpsampleLinear(1)},
-      {"aten.upsample_bilinear2d.default", UpsampleLinear(2)},
-      {"aten.upsample_bilinear2d.vec", UpsampleLinear(2)},
-      {"aten.upsample_trilinear3d.default", UpsampleLinear(3)},
-      {"aten.upsample_trilinear3d.vec", UpsampleLinear(3)},
+      {"aten.max_unpool2d.default", MaxUnpool(2)},
+      {"aten.max_unpool3d.default", MaxUnpool(3)},
       {"aten.im2col.default", Im2Col},
   };
 }

@@ -76,6 +76,15 @@ LowerFn ExtremumWithIndex(Op reduce, Op arg) {
   };
 }
 
+// Results: minimum, maximum; of all elements, or along a dimension.
+void MinMax(OpContext& c) {
+  Value x = c.Tensor("self");
+  if (x && x.dtype() == DType::kBool) x = c.b.Cast(x, DType::kU8);
+  std::vector<int64_t> dims = c.Dims("dim", RankOf(x));
+  const Op ops[] = {Op::kReduceMin, Op::kReduceMax};
+  for (int i : {0, 1}) c.Set(i, ReduceDims(c.b, ops[i], x, dims, c.Bool("keepdim", false)));
+}
+
 LowerFn ArgExtremum(Op op) {
   return [op](OpContext& c) {
     Value x = c.Tensor("self");
@@ -152,6 +161,65 @@ void Norm(OpContext& c) {
   c.Set(PNorm(c, x, c.Double("p", 2), c.Dims("dim", RankOf(x)), c.Bool("keepdim", false)));
 }
 
+// Slices along a dimension whose norm is above a bound are scaled down to it.
+void Renorm(OpContext& c) {
+  Value x = Summand(c);
+  if (RankOf(x) < 2) return c.Refuse("fewer than two dimensions");
+  int64_t dim = c.Wrap(c.Int("dim"), RankOf(x));
+  std::vector<int64_t> dims;
+  for (int64_t i = 0; i < RankOf(x); ++i) {
+    if (i != dim) dims.push_back(i);
+  }
+  double bound = c.Double("maxnorm", 0);
+  Value norm = PNorm(c, x, c.Double("p", 2), dims, true);
+  Value factor = c.b.Div(Like(c.b, norm, bound), c.b.Add(norm, 1e-7));
+  factor = c.b.Where(c.b.Binary(Op::kGt, norm, Like(c.b, norm, bound)), factor, Like(c.b, norm, 1));
+  c.Set(c.b.Mul(x, factor));
+}
+
+// --- Distances ---
+
+void Distance(OpContext& c) {
+  DType dtype = ComputeType(c.ResultType().dtype);
+  Value x = c.Operand("self", dtype), difference = c.b.Sub(x, c.Operand("other", dtype));
+  c.Set(PNorm(c, difference, c.Double("p", 2), c.Dims("dim", RankOf(difference)), false));
+}
+
+// Differences of each row of x1 [..., p, m] and each row of x2 [..., r, m]: [..., p, r, m].
+Value RowDifferences(OpContext& c, DType dtype) {
+  return c.b.Sub(c.b.Unsqueeze(c.Operand("x1", dtype), -2), c.b.Unsqueeze(c.Operand("x2", dtype), -3));
+}
+
+void RowDistances(OpContext& c) {
+  Value difference = RowDifferences(c, ComputeType(c.ResultType().dtype));
+  if (!difference) return;
+  c.Set(PNorm(c, difference, c.Double("p", 2), {RankOf(difference) - 1}, false));
+}
+
+// The gradient of x1. Where a distance is 0 it has none.
+void RowDistancesGrad(OpContext& c) {
+  Builder& b = c.b;
+  DType dtype = ComputeType(c.ResultType().dtype);
+  Value d = RowDifferences(c, dtype), g = b.Unsqueeze(c.Operand("grad", dtype), -1);
+  Value distance = b.Unsqueeze(c.Operand("cdist", dtype), -1), size = b.Unary(Op::kAbs, d);
+  double p = c.Double("p", 2);
+  if (!d) return;
+  Value slope = b.Unary(Op::kSign, d);
+  if (p == 2) {
+    slope = b.Div(d, distance);
+  } else if (std::isinf(p)) {
+    slope = b.Mul(slope, b.Cast(b.Binary(Op::kEq, size, distance), dtype));
+  } else if (p != 1) {
+    Value ratio = b.Div(b.Binary(Op::kPow, size, Scalar(p - 1)), b.Binary(Op::kPow, distance, Scalar(p - 1)));
+    slope = b.Where(b.Binary(Op::kEq, size, Scalar(0.0)), Like(b, d, 0), b.Mul(slope, ratio));
+  }
+  Value none = p == 0 ? Like(b, d, 1) : distance;
+  none = b.Binary(Op::kEq, none, p == 0 ? Like(b, none, 1) : Like(b, none, 0));
+  Value product = b.Mul(g, slope);
+  Value grad = b.Where(none, Like(b, product, 0), product);
+  c.Set(b.Reduce(Op::kReduceSum, grad, {RankOf(d) - 2}, false));
+}
+
 void CountNonzero(OpContext& c) {
   Value x = c.b.Cast(c.Operand("self", DType::kBool), DType::kI64);
   c.Set(ReduceDims(c.b, Op::kReduceSum, x, c.Dims("dim", RankOf(x)), false));
@@ -174,6 +242,7 @@ OpTable ReduceOps() {
       {"aten.min.default", Extremum(Op::kReduceMin)},
       {"aten.max.dim", ExtremumWithIndex(Op::kReduceMax, Op::kArgMax)},
       {"aten.min.dim", ExtremumWithIndex(Op::kReduceMin, Op::kArgMin)},
+      {"aten.aminmax.default", MinMax},
       {"aten.argmax.default", ArgExtremum(Op::kArgMax)},
       {"aten.argmin.default", ArgExtremum(Op::kArgMin)},
       {"aten.any.default", Truth(Op::kReduceAny)},
@@ -198,6 +267,10 @@ OpTable ReduceOps() {
       {"aten.norm.ScalarOpt_dim", Norm},
       {"aten.norm.ScalarOpt_dim_dtype", Norm},
       {"aten.norm.Scalar", Norm},
+      {"aten.renorm.default", Renorm},
+      {"aten.dist.default", Distance},
+      {"aten._cdist_forward.default", RowDistances},
+      {"aten._cdist_backward.default", RowDistancesGrad},
       {"aten.count_nonzero.default", CountNonzero},
       {"aten.count_nonzero.dim_IntList", CountNonzero},
   };

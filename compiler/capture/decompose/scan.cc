@@ -1,4 +1,4 @@
-// Running sums, sorting, differences between neighbours.
+// Running sums and extremes, sorting and order statistics, differences between neighbours.
 
 #include "compiler/capture/decompose/formulas.h"
 #include "compiler/capture/decompose/op_context.h"
@@ -16,10 +16,32 @@ LowerFn Scan(Op op) {
   };
 }
 
-// Among equals eager's order is its own unless a stable sort is asked for. Integers and bools have many equals: where
-// their positions are used, only eager can give the ones it would give.
-void RefuseTies(OpContext& c, Value x, int positions) {
-  if (x && !ir::IsFloat(x.dtype()) && c.Wanted(positions) && !c.Bool("stable", false)) c.Refuse("the order of equals");
+// The running maximum or minimum and the position of its last occurrence. Once a NaN was met, only NaNs count.
+LowerFn Running(Op op) {
+  return [op](OpContext& c) {
+    Value x = c.Tensor("self");
+    if (!x) return;
+    if (RankOf(x) == 0) {
+      c.Set(0, x);
+      return c.Set(1, c.Fill(0, DType::kI64));
+    }
+    ir::Attrs along = {{"dim", c.Wrap(c.Int("dim"), RankOf(x))}};
+    Value wide = x.dtype() == DType::kBool ? c.b.Cast(x, DType::kU8) : x;
+    Value values = c.b.Emit(op, {wide}, along);
+    c.Set(0, values);
+    if (!c.Wanted(1)) return;
+    Value here = c.b.Binary(Op::kEq, wide, values);
+    if (ir::IsFloat(wide.dtype())) here = c.b.Binary(Op::kOr, here, c.b.Unary(Op::kIsNan, wide));
+    Value position = c.b.Iota(DType::kI64, x.shape(), static_cast<int>(std::get<int64_t>(along.at("dim"))));
+    c.Set(1, c.b.Emit(Op::kScanMax, {c.b.Where(here, position, Like(c.b, position, 0))}, along));
+  };
+}
+
+// Among equals eager's order is its own unless a stable sort is asked for, or there is no faster one: of bools.
+// Integers have many equals: where their positions are used, only eager can give the ones it would give.
+void RefuseTies(OpContext& c, Value x, int positions, bool sorts_whole) {
+  if (!x || ir::IsFloat(x.dtype()) || (sorts_whole && x.dtype() == DType::kBool)) return;
+  if (c.Wanted(positions) && !c.Bool("stable", false)) c.Refuse("the order of equals");
 }
 
 // Results: values, positions.
@@ -31,7 +53,7 @@ std::vector<Value> SortBy(OpContext& c, Value x, int64_t dim, bool descending) {
 
 void Sort(OpContext& c) {
   Value x = c.Tensor("self");
-  RefuseTies(c, x, 1);
+  RefuseTies(c, x, 1, true);
   std::vector<Value> sorted = SortBy(c, x, c.Wrap(c.Int("dim", -1), RankOf(x)), c.Bool("descending", false));
   c.Set(0, sorted[0]);
   c.Set(1, sorted[1]);
@@ -39,14 +61,14 @@ void Sort(OpContext& c) {
 
 void ArgSort(OpContext& c) {
   Value x = c.Tensor("self");
-  RefuseTies(c, x, 0);
+  RefuseTies(c, x, 0, true);
   c.Set(SortBy(c, x, c.Wrap(c.Int("dim", -1), RankOf(x)), c.Bool("descending", false))[1]);
 }
 
 // The first k of the sorted ones.
 void TopK(OpContext& c) {
   Value x = c.Tensor("self");
-  RefuseTies(c, x, 1);
+  RefuseTies(c, x, 1, false);
   int64_t dim = c.Wrap(c.Int("dim", -1), RankOf(x));
   std::vector<Value> sorted = SortBy(c, x, dim, c.Bool("largest", true));
   if (RankOf(x) == 0) {
@@ -54,6 +76,61 @@ void TopK(OpContext& c) {
     return c.Set(1, sorted[1]);
   }
   for (int i : {0, 1}) c.Set(i, c.b.SliceDim(sorted[i], dim, 0, c.Size("k")));
+}
+
+// --- Order statistics: elements of the sorted operand ---
+
+// Element k, counted from 0, along a dimension, which is dropped; k is a 0-d i64 or has a size of 1 there.
+Value ElementAt(OpContext& c, Value sorted, Value k, int64_t dim) {
+  if (!sorted || !k) return {};
+  std::vector<Expr> shape = sorted.shape();
+  shape[dim] = 1;
+  return c.b.Squeeze(c.b.Emit(Op::kGather, {sorted, c.b.BroadcastTo(k, shape)}, {{"dim", dim}}), dim);
+}
+
+// The k-th value and its position; without a dimension, of all elements.
+template <typename Rank>
+void OrderStatistic(OpContext& c, const Rank& rank) {
+  Value x = c.Tensor("self");
+  if (!x) return;
+  RefuseTies(c, x, 1, false);
+  bool whole = c.num_results() == 1;  // median without a dimension
+  Value row = whole || RankOf(x) == 0 ? c.b.Reshape(x, {x.type().NumElements()}) : x;
+  int64_t dim = whole || RankOf(x) == 0 ? 0 : c.Wrap(c.Int("dim", -1), RankOf(x));
+  if (!row || row.shape()[dim] == Expr(0)) return c.Refuse("nothing to choose from");
+  std::vector<Value> sorted = SortBy(c, row, dim, /*descending=*/false);
+  Value k = rank(sorted[0], dim);
+  for (int i = 0; i < c.num_results(); ++i) {
+    if (c.Wanted(i)) c.Set(i, c.b.Reshape(ElementAt(c, sorted[i], k, dim), c.ResultShape(i)));
+  }
+}
+
+void KthValue(OpContext& c) {
+  OrderStatistic(c, [&](Value, int64_t) { return c.b.Size(c.Size("k") - 1); });
+}
+
+// The lower median; NaN, which sorts last, if there is one.
+void Median(OpContext& c) {
+  OrderStatistic(c, [&](Value sorted, int64_t dim) -> Value {
+    if (!sorted) return {};
+    const Expr& size = sorted.shape()[dim];
+    Value middle = c.b.Size(Expr::FloorDiv(size - 1, 2));
+    if (!ir::IsFloat(sorted.dtype())) return middle;
+    Value last = c.b.Unary(Op::kIsNan, c.b.SliceDim(sorted, dim, size - 1, 1));
+    return c.b.Where(last, c.b.Size(size - 1), middle);
+  });
+}
+
+// The lower median of what is no NaN.
+void NanMedian(OpContext& c) {
+  OrderStatistic(c, [&](Value sorted, int64_t dim) -> Value {
+    if (!sorted) return {};
+    if (!ir::IsFloat(sorted.dtype())) return c.b.Size(Expr::FloorDiv(sorted.shape()[dim] - 1, 2));
+    Value number = c.b.Cast(c.b.Unary(Op::kNot, c.b.Unary(Op::kIsNan, sorted)), DType::kI64);
+    Value count = c.b.Reduce(Op::kReduceSum, number, {dim}, true);
+    Value middle = c.b.Binary(Op::kFloorDiv, c.b.Binary(Op::kAdd, count, Scalar(int64_t{-1})), Scalar(int64_t{2}));
+    return c.b.Binary(Op::kMax, middle, Scalar(int64_t{0}));
+  });
 }
 
 void Diff(OpContext& c) {
@@ -79,11 +156,18 @@ OpTable ScanOps() {
   return {
       {"aten.cumsum.default", Scan(Op::kScanSum)},
       {"aten.cumprod.default", Scan(Op::kScanProd)},
+      {"aten.cummax.default", Running(Op::kScanMax)},
+      {"aten.cummin.default", Running(Op::kScanMin)},
       {"aten.sort.default", Sort},
       {"aten.sort.stable", Sort},
       {"aten.argsort.default", ArgSort},
       {"aten.argsort.stable", ArgSort},
       {"aten.topk.default", TopK},
+      {"aten.kthvalue.default", KthValue},
+      {"aten.median.default", Median},
+      {"aten.median.dim", Median},
+      {"aten.nanmedian.default", NanMedian},
+      {"aten.nanmedian.dim", NanMedian},
       {"aten.diff.default", Diff},
   };
 }

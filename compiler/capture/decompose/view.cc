@@ -1,6 +1,7 @@
 // Views: other shapes and parts of a tensor. Shapes come from the declared results, which the program's
 // source computed: a -1 needs no solving here, and the number of elements is checked by the builder.
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -186,7 +187,8 @@ void Roll(OpContext& c) {
 // Windows along a dimension; the window is a last dimension, as in torch.
 void Unfold(OpContext& c) {
   Value x = c.Tensor("self");
-  if (RankOf(x) == 0) return c.Refuse("a window of a 0-d tensor");
+  if (RankOf(x) == 0 && c.Int("size") != 1) return c.Refuse("an empty window of a 0-d tensor");
+  if (RankOf(x) == 0) return c.Set(c.b.Reshape(x, {Expr(1)}));
   int64_t dim = c.Wrap(c.Int("dimension"), RankOf(x));
   c.Set(c.b.Emit(Op::kWindow, {x},
                  {{"dim", dim}, {"size", c.Int("size")}, {"step", c.Int("step")}, {"dilation", int64_t{1}}}));
@@ -214,6 +216,60 @@ void Diagonal(OpContext& c) {
   Value masked = c.b.Where(keep, columns, Like(c.b, columns, 0));
   if (masked && masked.dtype() == DType::kBool) return c.Set(c.b.Reduce(Op::kReduceAny, masked, {rank - 1}, false));
   c.Set(c.b.Reduce(Op::kReduceSum, masked, {rank - 1}, false));
+}
+
+// The sum of a matrix's diagonal; integers are summed as i64.
+void Trace(OpContext& c) {
+  Value x = c.Operand("self", ComputeType(c.ResultType().dtype));
+  if (RankOf(x) != 2) return c.Refuse("no matrix");
+  Value row = c.b.Iota(DType::kI64, x.shape(), 0), column = c.b.Iota(DType::kI64, x.shape(), 1);
+  c.Set(c.b.Reduce(Op::kReduceSum, c.b.Where(c.b.Emit(Op::kEq, {row, column}), x, Like(c.b, x, 0)), {0, 1}, false));
+}
+
+// Channels, dimension 1, in groups: the first of each group come first.
+void ChannelShuffle(OpContext& c) {
+  Value x = c.Tensor("self");
+  if (RankOf(x) < 3) return c.Refuse("fewer than three dimensions");
+  Expr groups = c.Size("groups");
+  std::vector<Expr> split = x.shape();
+  split[1] = groups;
+  split.insert(split.begin() + 2, Expr::FloorDiv(x.shape()[1], groups));
+  c.Set(c.b.Reshape(c.b.Transpose(c.b.Reshape(x, split), 1, 2), x.shape()));
+}
+
+// Each tensor, padded with zeros, in so many chunks along a dimension; what is left of a chunk is one run. The runs
+// are joined.
+void ChunkCat(OpContext& c) {
+  DType dtype = c.ResultType().dtype;
+  int64_t chunks = c.Int("num_chunks");
+  std::vector<Value> parts;
+  for (Value x : c.Tensors("tensors")) {
+    int64_t dim = c.Wrap(c.Int("dim"), RankOf(x));
+    if (!x || RankOf(x) == 0 || chunks < 1) return c.Refuse("a 0-d tensor");
+    std::vector<Expr> low(RankOf(x), Expr(0)), high = low, shape(x.shape().begin(), x.shape().begin() + dim);
+    Expr padded = Expr::CeilDiv(x.shape()[dim], chunks) * chunks, rest = Expr::CeilDiv(x.shape()[dim], chunks);
+    high[dim] = padded - x.shape()[dim];
+    for (int64_t i = dim + 1; i < RankOf(x); ++i) rest = rest * x.shape()[i];
+    ir::AttrValue zero = std::visit([](auto v) { return ir::AttrValue(v); }, OpContext::Number(0, dtype));
+    Value full = c.b.Emit(Op::kPad, {c.b.Cast(x, dtype)}, {{"low", low}, {"high", high}, {"value", zero}});
+    shape.insert(shape.end(), {Expr(chunks), rest});
+    parts.push_back(c.b.Reshape(full, shape));
+  }
+  if (parts.empty()) return c.Refuse("nothing to join");
+  c.Set(c.b.Concat(parts, c.ResultType().rank() - 1));
+}
+
+// Quarter turns from the first of two dimensions to the second.
+void Rotate(OpContext& c) {
+  Value x = c.Tensor("self");
+  std::vector<int64_t> dims = c.Ints("dims");
+  if (dims.empty()) dims = {0, 1};
+  if (dims.size() != 2) return c.Refuse("dims are not two");
+  int64_t from = c.Wrap(dims[0], RankOf(x)), to = c.Wrap(dims[1], RankOf(x)), turns = ((c.Int("k", 1) % 4) + 4) % 4;
+  auto flip = [&](Value v, std::vector<int64_t> over) { return c.b.Emit(Op::kFlip, {v}, {{"dims", std::move(over)}}); };
+  if (turns == 0) return c.Set(x);
+  if (turns == 2) return c.Set(flip(x, {std::min(from, to), std::max(from, to)}));
+  c.Set(turns == 1 ? c.b.Transpose(flip(x, {to}), from, to) : c.b.Transpose(flip(x, {from}), from, to));
 }
 
 // tril, triu: the other side becomes zero.
@@ -256,18 +312,6 @@ void PixelUnshuffle(OpContext& c) {
   c.Set(c.b.Reshape(c.b.Permute(c.b.Reshape(x, shape), order), c.ResultShape()));
 }
 
-// A view by strides that is row-major from the first element is a reshape of the operand's beginning. Other
-// strides need to know how the operand lies in memory, which values here do not have.
-void AsStrided(OpContext& c) {
-  Value x = c.Tensor("self");
-  if (!x) return;
-  if (c.Size("storage_offset", 0) != Expr(0) || c.Sizes("stride") != ir::RowMajorStrides(c.ResultShape()) ||
-      x.type().NumElements() != ir::NumElements(c.ResultShape())) {
-    return c.Refuse("strides that are not row-major");
-  }
-  c.Set(c.b.Reshape(x, c.ResultShape()));
-}
-
 void BroadcastTensors(OpContext& c) {
   std::vector<Value> tensors = c.Tensors("tensors");
   for (int i = 0; i < c.num_results() && i < static_cast<int>(tensors.size()); ++i) c.Set(i, tensors[i]);
@@ -294,12 +338,13 @@ Expr SliceStart(const Expr& start, const Expr& size) {
 
 OpTable ViewOps() {
   OpTable table;
-  for (const char* name :
-       {"aten.view.default", "aten.reshape.default", "aten._unsafe_view.default", "aten.flatten.using_ints",
-        "aten.unflatten.int", "aten.ravel.default", "aten.unsqueeze.default", "aten.squeeze.default",
-        "aten.squeeze.dim", "aten.squeeze.dims", "aten.view_as.default", "aten._reshape_alias.default",
-        "aten.reshape_as.default", "aten.atleast_1d.default", "aten.atleast_2d.default", "aten.view_copy.default",
-        "aten._reshape_copy.default"}) {
+  for (const char* name : {"aten.view.default",         "aten.reshape.default",       "aten._unsafe_view.default",
+                           "aten.flatten.using_ints",   "aten.unflatten.int",         "aten.ravel.default",
+                           "aten.unsqueeze.default",    "aten.squeeze.default",       "aten.squeeze.dim",
+                           "aten.squeeze.dims",         "aten.view_as.default",       "aten._reshape_alias.default",
+                           "aten.reshape_as.default",   "aten.atleast_1d.default",    "aten.atleast_2d.default",
+                           "aten.view_copy.default",    "aten._reshape_copy.default", "aten.unsqueeze_copy.default",
+                           "aten.squeeze_copy.default", "aten.squeeze_copy.dim",      "aten.squeeze_copy.dims"}) {
     table.emplace_back(name, Reshape);
   }
   for (const char* name :
@@ -309,7 +354,8 @@ OpTable ViewOps() {
   for (const char* name :
        {"aten.split.Tensor", "aten.split.sizes", "aten.split.default", "aten.split_with_sizes.default",
         "aten.chunk.default", "aten.tensor_split.sections", "aten.tensor_split.indices", "aten.unsafe_chunk.default",
-        "aten.unsafe_split.Tensor", "aten.unsafe_split_with_sizes.default"}) {
+        "aten.unsafe_split.Tensor", "aten.unsafe_split_with_sizes.default", "aten.split_copy.Tensor",
+        "aten.split_with_sizes_copy.default"}) {
     table.emplace_back(name, Split);
   }
   for (const char* name :
@@ -348,13 +394,23 @@ OpTable ViewOps() {
       {"aten.triu.default", Triu},
       {"aten.pixel_shuffle.default", PixelShuffle},
       {"aten.pixel_unshuffle.default", PixelUnshuffle},
-      {"aten.as_strided.default", AsStrided},
       {"aten.meshgrid.default", Meshgrid},
       {"aten.meshgrid.indexing", Meshgrid},
       {"aten.broadcast_tensors.default", BroadcastTensors},
       {"aten.slice_copy.Tensor", Slice},
       {"aten.permute_copy.default", Permute},
       {"aten.transpose_copy.int", Transpose},
+      {"aten.select_copy.int", SelectOp},
+      {"aten.narrow_copy.default", Narrow},
+      {"aten.diagonal_copy.default", Diagonal},
+      {"aten.unbind_copy.int", Unbind},
+      {"aten.unfold_copy.default", Unfold},
+      {"aten.t_copy.default", T},
+      {"aten.trace.default", Trace},
+      {"aten.rot90.default", Rotate},
+      {"aten.channel_shuffle.default", ChannelShuffle},
+      {"aten.native_channel_shuffle.default", ChannelShuffle},
+      {"aten._chunk_cat.default", ChunkCat},
   };
   table.insert(table.end(), others.begin(), others.end());
   return table;

@@ -79,6 +79,26 @@ Value CountAlong(OpContext& c, const Windows& w, int dim, const Expr& size, cons
 
 }  // namespace
 
+UnevenWindows CutUneven(OpContext& c, int64_t in, int64_t out) {
+  Builder& b = c.b;
+  int64_t longest = (in + out - 1) / out + (in % out == 0 ? 0 : 1);
+  Value i = b.Iota(DType::kI64, {Expr(out)}, 0), scaled = b.Binary(Op::kMul, i, Scalar(in));
+  Value start = b.Binary(Op::kFloorDiv, scaled, Scalar(out));
+  Value end = b.Binary(Op::kFloorDiv, b.Binary(Op::kAdd, scaled, Scalar(in + out - 1)), Scalar(out));
+  Value offset = b.Iota(DType::kI64, {Expr(out), Expr(longest)}, 1);
+  Value index = b.Add(b.Unsqueeze(start, 1), offset);
+  Value inside = b.Binary(Op::kLt, index, b.Unsqueeze(end, 1));
+  return {b.Binary(Op::kMin, index, Scalar(in - 1)), inside, start, b.Sub(end, start)};
+}
+
+Value InsideMask(OpContext& c, const UnevenWindows& windows, Value like, int64_t dim, int64_t element) {
+  if (!windows.inside || !like) return {};
+  std::vector<Expr> shape(like.shape().size(), Expr(1));
+  shape[dim] = windows.inside.shape()[0];
+  shape[element] = windows.inside.shape()[1];
+  return c.b.BroadcastTo(c.b.Reshape(windows.inside, shape), like.shape());
+}
+
 Value AverageCounts(OpContext& c, Value x, const Windows& w, const std::vector<Expr>& out, bool count_padding) {
   int rank = x.type().rank(), lead = rank - w.spatial;
   Value product;

@@ -30,6 +30,16 @@ Value WindowStarts(OpContext& c, const Windows& w, int dim, const Expr& out);
 // padding counts if `count_padding`.
 Value AverageCounts(OpContext& c, Value x, const Windows& w, const std::vector<Expr>& out, bool count_padding);
 
+// Windows of adaptive pooling: output i covers floor(i*in/out) to ceil((i+1)*in/out).
+struct UnevenWindows {
+  Value index, inside;  // [out, longest]: the elements of each window, and which of them count
+  Value start, count;   // i64 [out]
+};
+UnevenWindows CutUneven(OpContext& c, int64_t in, int64_t out);
+
+// inside, for a tensor whose dimension `dim` is the windows and dimension `element` the elements of each.
+Value InsideMask(OpContext& c, const UnevenWindows& windows, Value like, int64_t dim, int64_t element);
+
 }  // namespace preheat::decompose
 
 #endif  // PREHEAT_COMPILER_CAPTURE_DECOMPOSE_WINDOWS_H_

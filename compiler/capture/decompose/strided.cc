@@ -1,0 +1,111 @@
+// Views by strides over a tensor's memory: elements addressed by their place in it.
+//
+// Values have no memory here. But a value that owns its memory, dense and without gaps, as the program declares its
+// strides, has its elements there in the order of the strides: its memory is the value permuted and flattened.
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "compiler/capture/decompose/formulas.h"
+#include "compiler/capture/decompose/op_context.h"
+
+namespace preheat::decompose {
+namespace {
+
+// The dimensions of a dense tensor from the slowest to the fastest; nothing when elements overlap or leave gaps.
+std::optional<std::vector<int64_t>> MemoryOrder(const capture::AtenType& type) {
+  const std::vector<Expr>& shape = type.tensor.shape;
+  std::vector<int64_t> order(shape.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (type.strides.empty() || type.strides == ir::RowMajorStrides(shape)) return order;
+  for (const Expr& stride : type.strides) {
+    if (!stride.constant()) return std::nullopt;
+  }
+  auto stride = [&](int64_t i) { return shape[i] == Expr(1) ? int64_t{0} : *type.strides[i].constant(); };
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return stride(a) > stride(b); });
+  Expr expected = 1;
+  for (auto i = order.rbegin(); i != order.rend(); ++i) {
+    if (shape[*i] == Expr(1)) continue;
+    if (type.strides[*i] != expected) return std::nullopt;
+    expected = expected * shape[*i];
+  }
+  return order;
+}
+
+struct Memory {
+  Value flat;                  // every element, in the order of memory
+  std::vector<int64_t> order;  // the operand's dimensions as they lie there
+  std::vector<Expr> permuted;  // its shape in this order
+
+  Value Restore(OpContext& c, Value elements) const {
+    std::vector<int64_t> back(order.size());
+    for (size_t i = 0; i < order.size(); ++i) back[order[i]] = static_cast<int64_t>(i);
+    return c.b.Permute(c.b.Reshape(elements, permuted), back);
+  }
+};
+
+Memory ReadMemory(OpContext& c) {
+  Memory memory;
+  Value x = c.Tensor("self");
+  const capture::AtenType* declared = c.WholeMemory("self");
+  std::optional<std::vector<int64_t>> order = declared == nullptr ? std::nullopt : MemoryOrder(*declared);
+  if (!x || !order) {
+    c.Refuse("memory that the operand does not own, or not densely");
+    return memory;
+  }
+  memory.order = *std::move(order);
+  for (int64_t i : memory.order) memory.permuted.push_back(x.shape()[i]);
+  memory.flat = c.b.Reshape(c.b.Permute(x, memory.order), {x.type().NumElements()});
+  return memory;
+}
+
+// Where the elements of a view of that shape lie.
+Value Places(OpContext& c, const std::vector<Expr>& shape) {
+  std::vector<Expr> strides = c.Sizes("stride");
+  if (strides.size() != shape.size()) {
+    c.Refuse("strides and sizes differ");
+    return {};
+  }
+  Value place = c.b.BroadcastTo(c.b.Size(c.Size("storage_offset", 0)), shape);
+  for (size_t i = 0; i < shape.size(); ++i) {
+    Value along = c.b.Iota(DType::kI64, shape, static_cast<int>(i));
+    place = c.b.Add(place, c.b.Mul(along, c.b.Size(strides[i])));
+  }
+  return place;
+}
+
+void AsStrided(OpContext& c) {
+  Memory memory = ReadMemory(c);
+  if (!memory.flat) return;
+  const std::vector<Expr>& shape = c.ResultShape();
+  if (c.Size("storage_offset", 0) == Expr(0) && c.Sizes("stride") == ir::RowMajorStrides(shape)) {
+    Value start = c.b.SliceDim(memory.flat, 0, 0, ir::NumElements(shape));
+    return c.Set(c.b.Reshape(start, shape));
+  }
+  c.Set(c.b.Emit(Op::kTake, {memory.flat, Places(c, shape)}, {{"dim", int64_t{0}}}));
+}
+
+void AsStridedScatter(OpContext& c) {
+  Memory memory = ReadMemory(c);
+  Value src = c.Operand("src", c.ResultType().dtype);
+  if (!memory.flat || !src) return;
+  Value flat = c.b.Reshape(src, {src.type().NumElements()});
+  Value places = c.b.Reshape(Places(c, src.shape()), {src.type().NumElements()});
+  Value put =
+      c.b.Emit(Op::kPutRows, {memory.flat, places, flat}, {{"dim", int64_t{0}}, {"reduce", std::string("set")}});
+  c.Set(memory.Restore(c, put));
+}
+
+}  // namespace
+
+OpTable StridedOps() {
+  return {
+      {"aten.as_strided.default", AsStrided},
+      {"aten.as_strided_copy.default", AsStrided},
+      {"aten.as_strided_scatter.default", AsStridedScatter},
+  };
+}
+
+}  // namespace preheat::decompose
