@@ -266,6 +266,11 @@ class Fuser {
       group_of_[group.roots.back()] = static_cast<int>(groups_.size());
     }
     for (Value operand : node.operands()) group.accesses.push_back({group.roots[0], Memory(operand), {}});
+    if (node.op() == Op::kExtern && !group.roots.empty()) {
+      // As if each took the one before: random numbers and collectives keep the program's order, whatever is merged.
+      if (last_extern_) group.accesses.push_back({group.roots[0], last_extern_, {}});
+      last_extern_ = group.roots[0];
+    }
     groups_.push_back(std::move(group));
   }
 
@@ -622,6 +627,7 @@ class Fuser {
   std::vector<Group> groups_;
   std::vector<std::set<int>> consumers_;
   std::map<Value, int> group_of_;
+  Value last_extern_;
 };
 
 }  // namespace
