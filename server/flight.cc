@@ -7,16 +7,19 @@ namespace preheat::server {
 namespace {
 
 constexpr std::chrono::milliseconds kCancelPoll{200};
+constexpr std::chrono::seconds kHeartbeat{5};  // clients take a longer silence for a server that hangs
 
 }  // namespace
 
 absl::StatusOr<Outcome> Flight::Wait(const ProgressFn& progress, const std::function<bool()>& cancelled) {
   std::unique_lock lock(mutex_);
+  auto heard = std::chrono::steady_clock::now();
   for (int told = 0; !outcome_;) {
     changed_.wait_for(lock, kCancelPoll, [&] { return outcome_ || version_ != told; });
     if (outcome_) break;
     std::optional<v1::Progress> news;
-    if (version_ != told) news = progress_;
+    const auto now = std::chrono::steady_clock::now();
+    if (version_ != told || now - heard >= kHeartbeat) news = progress_, heard = now;
     told = version_;
     lock.unlock();
     if (news) progress(*news);

@@ -34,8 +34,9 @@ class Flight {
   explicit Flight(std::string alias) : alias_(std::move(alias)) {}
   const std::string& alias() const { return alias_; }
 
-  // Blocks until Finish. `progress` is told the latest state whenever it changed (on the calling thread), `cancelled`
-  // is asked several times a second: once true, CANCELLED is returned and the flight goes on.
+  // Blocks until Finish. `progress` is told the latest state whenever it changed, and every few seconds even if it did
+  // not (on the calling thread); `cancelled` is asked several times a second: once true, CANCELLED is returned and the
+  // flight goes on.
   absl::StatusOr<Outcome> Wait(const ProgressFn& progress, const std::function<bool()>& cancelled);
 
   // The maker's side.

@@ -34,6 +34,9 @@ void FillFrom(std::string& field, std::initializer_list<const char*> variables, 
 ClientOptions WithEnvironment(ClientOptions options) {
   FillFrom(options.server, {"PREHEAT_SERVER"}, "localhost:7433");
   FillFrom(options.token_file, {"PREHEAT_TOKEN_FILE"});
+  FillFrom(options.tls_ca, {"PREHEAT_TLS_CA"});
+  FillFrom(options.tls_cert, {"PREHEAT_TLS_CERT"});
+  FillFrom(options.tls_key, {"PREHEAT_TLS_KEY"});
   FillFrom(options.name_space, {"PREHEAT_NAMESPACE"});
   FillFrom(options.job_id, {"PREHEAT_JOB_ID", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"});
   if (options.cache_dir.empty()) options.cache_dir = DefaultCacheDir();

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import concurrent.futures
 import pathlib
+import socket
+import subprocess
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -25,12 +28,14 @@ Answer = Callable[[pb.CompileRequest, Any], Iterator[pb.CompileEvent]]
 class FaultyServer:
     """Answers Compile as `answer` says and ReadBlob from `blobs`, whatever digest they have."""
 
-    def __init__(self) -> None:
+    def __init__(self, credentials: grpc.ServerCredentials | None = None) -> None:
         self.answer: Answer = lambda request, context: iter(())
         self.blobs: dict[str, bytes] = {}
         self.requests: list[pb.CompileRequest] = []
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
-        self.address = f"localhost:{self.server.add_insecure_port('localhost:0')}"
+        place = "localhost:0"
+        port = self.server.add_secure_port(place, credentials) if credentials else self.server.add_insecure_port(place)
+        self.address = f"localhost:{port}"
         compile_ = grpc.unary_stream_rpc_method_handler(
             self._compile, pb.CompileRequest.FromString, pb.CompileEvent.SerializeToString
         )
@@ -101,6 +106,62 @@ def test_the_deadline_ends_a_call(server: FaultyServer) -> None:
     with pytest.raises(preheat.PreheatError) as error:
         ask(server.address, deadline=0.5)
     assert error.value.kind == "deadline" and time.monotonic() - start < 5
+
+
+def test_a_server_that_hangs_is_given_up(server: FaultyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_SILENCE_SECONDS", 0.5)
+    released = threading.Event()
+
+    def hang(request: pb.CompileRequest, context: Any) -> Iterator[pb.CompileEvent]:
+        yield pb.CompileEvent(progress=pb.Progress(stage="compile"))
+        released.wait(20)
+
+    server.answer = hang
+    start = time.monotonic()
+    with pytest.raises(preheat.PreheatError, match="fell silent") as error:
+        ask(server.address)
+    released.set()
+    assert error.value.kind == "deadline" and time.monotonic() - start < 5
+
+
+def test_a_listener_that_speaks_no_grpc_is_given_up() -> None:
+    with socket.socket() as mute:
+        mute.bind(("localhost", 0))
+        mute.listen()
+        with pytest.raises(preheat.PreheatError) as error:
+            ask(f"localhost:{mute.getsockname()[1]}", deadline=1)
+    assert error.value.kind == "unreachable"
+
+
+def test_tls_and_token(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
+         "-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
+        cwd=tmp_path, check=True, capture_output=True,
+    )  # fmt: skip
+    pair = (tmp_path / "key.pem").read_bytes(), (tmp_path / "cert.pem").read_bytes()
+    secure = FaultyServer(grpc.ssl_server_credentials([pair]))
+    seen: list[Any] = []
+
+    def answer(request: pb.CompileRequest, context: Any) -> Iterator[pb.CompileEvent]:
+        seen.extend(context.invocation_metadata())
+        return done()(request, context)
+
+    secure.answer = answer
+    (tmp_path / "token").write_text("open sesame\n")
+    monkeypatch.setenv("PREHEAT_TOKEN_FILE", str(tmp_path / "token"))
+    monkeypatch.setenv("PREHEAT_TLS_CA", str(tmp_path / "cert.pem"))
+    assert ask(secure.address).key == "k"
+    assert ("authorization", "Bearer open sesame") in [tuple(m) for m in seen]
+    monkeypatch.setenv("PREHEAT_TLS_CA", str(tmp_path / "none.pem"))
+    with pytest.raises(preheat.PreheatError) as error:
+        ask(secure.address)
+    assert error.value.kind == "unreadable_file"
+    monkeypatch.delenv("PREHEAT_TLS_CA")
+    with pytest.raises(preheat.PreheatError) as error:
+        ask(secure.address, deadline=2)
+    assert error.value.kind == "unreachable"
+    secure.server.stop(None)
 
 
 def test_an_answer_that_never_comes(server: FaultyServer) -> None:

@@ -11,6 +11,7 @@ A channel lives for one call only, so that a forked child never meets its parent
 from __future__ import annotations
 
 import contextlib
+import pathlib
 import secrets
 import threading
 import time
@@ -29,6 +30,7 @@ from preheat.local_cache import LocalCache, digest
 _MODES = {"fast": pb.FAST, "tuned": pb.TUNED, "background": pb.BACKGROUND}
 _MAX_REPLY = 256 << 20
 _CONNECT_SECONDS = 3.0  # a server that has not answered a dial by then is not there
+_SILENCE_SECONDS = 30.0  # a server at work tells of it every few seconds: one that is silent longer hangs
 _CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", _MAX_REPLY),
     ("grpc.max_send_message_length", -1),
@@ -110,7 +112,7 @@ class Client:
             stub = channel.unary_stream(
                 "/preheat.v1.Compiler/Compile", pb.CompileRequest.SerializeToString, pb.CompileEvent.FromString
             )
-            for event in stub(request, timeout=timeout, metadata=metadata):
+            for event in _heard(stub(request, timeout=timeout, metadata=metadata), _SILENCE_SECONDS):
                 if event.HasField("error"):
                     e = event.error
                     raise PreheatError(e.code, e.kind, e.message, e.where, e.fix)
@@ -126,9 +128,8 @@ class Client:
                 cache_pb2.ReadBlobRequest.SerializeToString,
                 cache_pb2.BlobChunk.FromString,
             )
-            data = b"".join(
-                c.data for c in stub(cache_pb2.ReadBlobRequest(digest=blob.digest), timeout=timeout, metadata=metadata)
-            )
+            chunks = stub(cache_pb2.ReadBlobRequest(digest=blob.digest), timeout=timeout, metadata=metadata)
+            data = b"".join(c.data for c in _heard(chunks, _SILENCE_SECONDS))
         if digest(data) != blob.digest:
             raise PreheatError(
                 "DATA_LOSS",
@@ -157,7 +158,7 @@ class Client:
     def _call(self, method: str) -> Iterator[tuple[grpc.Channel, float, list[tuple[str, str]]]]:
         deadline = time.monotonic() + self.config.deadline
         metadata = [("x-preheat-request-id", secrets.token_hex(8)), *self._token()]
-        with grpc.insecure_channel(self.config.server, _CHANNEL_OPTIONS) as channel:
+        with self._channel() as channel:
             ready = grpc.channel_ready_future(channel)
             try:
                 ready.result(timeout=min(_CONNECT_SECONDS, self.config.deadline))
@@ -168,16 +169,19 @@ class Client:
             except grpc.RpcError as error:
                 raise self._from_rpc(error, method) from None
 
+    def _channel(self) -> grpc.Channel:
+        config = self.config
+        if not (config.tls_ca or config.tls_cert):
+            return grpc.insecure_channel(config.server, _CHANNEL_OPTIONS)
+        files = (config.tls_ca, config.tls_key, config.tls_cert)
+        credentials = grpc.ssl_channel_credentials(*(_read_secret(path) if path else None for path in files))
+        return grpc.secure_channel(config.server, credentials, _CHANNEL_OPTIONS)
+
     def _token(self) -> list[tuple[str, str]]:
         if not self.config.token_file:
             return []
-        try:
-            with open(self.config.token_file, encoding="ascii") as file:  # at each call, so that it may be rotated
-                return [("authorization", f"Bearer {file.read().strip()}")]
-        except (OSError, UnicodeDecodeError) as error:
-            raise PreheatError(
-                "INVALID_ARGUMENT", "unreadable_file", f"cannot read the token file: {error}", self.config.token_file
-            ) from None
+        token = _read_secret(self.config.token_file).decode("ascii", "replace")  # at each call: it may be rotated
+        return [("authorization", f"Bearer {token.strip()}")]
 
     def _unreachable(self, why: str) -> PreheatError:
         message = f"no preheatd answers at {self.config.server}: {why}"
@@ -191,6 +195,10 @@ class Client:
                     e = pb.Error.FromString(value)
                     if e.code:
                         return PreheatError(e.code, e.kind, e.message, e.where, e.fix)
+        if error.code() == grpc.StatusCode.CANCELLED:  # by `_heard`: nobody else cancels
+            message = f"{self.config.server} fell silent for {_SILENCE_SECONDS:.0f} s"
+            fix = "look whether it hangs: /healthz and the status page of its HTTP port say so"
+            return PreheatError("DEADLINE_EXCEEDED", "deadline", message, self.config.server, fix)
         if error.code() == grpc.StatusCode.UNAVAILABLE:
             return self._unreachable(error.details())
         if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -200,6 +208,31 @@ class Client:
         return PreheatError(
             error.code().name, error.code().name.lower(), f"{method}: {error.details()}", self.config.server
         )
+
+
+def _heard(events: Any, silence: float) -> Iterator[Any]:
+    """The events of a call, which is cancelled when the next one does not come in time."""
+    while True:
+        watchdog = threading.Timer(silence, events.cancel)
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            event = next(events, None)
+        finally:
+            watchdog.cancel()
+        if event is None:
+            return
+        yield event
+
+
+def _read_secret(path: str) -> bytes:
+    try:
+        return pathlib.Path(path).read_bytes()
+    except OSError as error:
+        raise PreheatError(
+            "INVALID_ARGUMENT", "unreadable_file", f"cannot read {path}: {error.strerror}", path,
+            "check its name and permissions",
+        ) from None  # fmt: skip
 
 
 def _needed(manifest: artifact_pb2.Manifest) -> list[artifact_pb2.BlobRef]:

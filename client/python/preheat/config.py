@@ -16,6 +16,9 @@ _MODES = ("fast", "tuned", "background")
 class Config:
     server: str = "localhost:7433"
     token_file: str = ""
+    tls_ca: str = ""  # PEM files: the authority that signed the server's certificate, then the client's own identity
+    tls_cert: str = ""
+    tls_key: str = ""
     name_space: str = ""
     job_id: str = ""
     cache_dir: str = ""  # "": no local cache
@@ -44,6 +47,9 @@ class Config:
         return Config(
             server=str(options.get("server") or os.environ.get("PREHEAT_SERVER") or Config.server),
             token_file=os.environ.get("PREHEAT_TOKEN_FILE", ""),
+            tls_ca=os.environ.get("PREHEAT_TLS_CA", ""),
+            tls_cert=os.environ.get("PREHEAT_TLS_CERT", ""),
+            tls_key=os.environ.get("PREHEAT_TLS_KEY", ""),
             name_space=os.environ.get("PREHEAT_NAMESPACE", ""),
             job_id=_first("PREHEAT_JOB_ID", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"),
             cache_dir=_cache_dir(),
