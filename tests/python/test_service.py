@@ -4,57 +4,21 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import pathlib
-import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import preheat
 import pytest
 import torch
-from preheat import backend, program
+from conftest import compilectl
+from preheat import program
 from torch import nn
 from torch.testing import assert_close
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("PREHEAT_BUILD", ROOT / "build" / "release"))
-
-
-def compilectl(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(BUILD / "bin" / "compilectl"), *arguments], capture_output=True, text=True, timeout=120)
-
-
-def free_port() -> str:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return str(s.getsockname()[1])
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    data, port = str(tmp_path_factory.mktemp("server")), free_port()
-    started = compilectl("server", "start", "--data-dir", data, "--port", port, "--http-port", free_port())
-    assert started.returncode == 0, started.stderr
-    yield f"localhost:{port}"
-    stopped = compilectl("server", "stop", "--data-dir", data)
-    assert stopped.returncode == 0, stopped.stderr
-
-
-@pytest.fixture(autouse=True)
-def own_process_state(server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Iterator[None]:
-    monkeypatch.setenv("PREHEAT_SERVER", server)
-    monkeypatch.setenv("PREHEAT_REQUIRED", "1")
-    monkeypatch.setenv("PREHEAT_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("PREHEAT_RUNTIME", str(BUILD / "lib" / "libpreheat_runtime.so"))
-    monkeypatch.setattr(backend, "_warned", set())
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    preheat.reset_report()
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("service")
 
 
 def check(fn: Callable[..., Any], *args: Any, **options: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import logging
 import os
 import threading
@@ -19,12 +20,13 @@ import torch
 from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
-from preheat import counts, program, recorder
+from preheat import collectives, counts, program, recorder
 from preheat._proto import compile_pb2, program_pb2
 from preheat.client import Client
 from preheat.compiled_graph import CompiledGraph
 from preheat.config import Config
 from preheat.errors import PreheatError, Unsupported
+from preheat.interpret import interpreter
 
 logger = logging.getLogger("preheat")
 if os.environ.get("PREHEAT_LOG"):  # "debug", "info", ...: to stderr
@@ -43,15 +45,18 @@ def backend(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) ->
     """What torch calls with each graph that Dynamo captured; `options` and `mode` are torch.compile's."""
     config = Config.make(kwargs.get("options"), kwargs.get("mode"))
     if config.buckets:
-        _warn_once(
-            "buckets", "buckets are not padded to: no graph is proved safe for padding yet. Ranges are compiled."
-        )
+        _warn_once("buckets", "no graph is proved safe for padding yet: sizes in buckets take the artifact for a range")
     if config.disabled:
         return gm.forward
+    _ranges.note(example_inputs)
     boundary = _Boundary(gm, example_inputs)
     start = time.monotonic()
+
+    def compile_one(graph: fx.GraphModule, kind: str) -> Callable[..., Any]:
+        return compile_graph(graph, kind, config, boundary)
+
     try:
-        return _through_aot(gm, example_inputs, lambda graph, kind: compile_graph(graph, kind, config, boundary))
+        return _through_aot(gm, example_inputs, compile_one, config)
     except PreheatError:
         raise  # PREHEAT_REQUIRED
     except Exception as error:  # AOTAutograd cannot trace what eager runs: some in-place operators, for one
@@ -64,6 +69,7 @@ def capturing(submit: Callable[[str, program.BuiltProgram], None], refuse: Calla
     def one(graph: fx.GraphModule, kind: str, boundary: _Boundary) -> Callable[..., Any]:
         try:
             with _disable_current_modes():
+                collectives.settle(graph.graph)
                 kinds, names = boundary.of(graph)
                 built = program.build(graph, kinds, input_names=names)
             if built.proto.nodes:
@@ -80,19 +86,44 @@ def capturing(submit: Callable[[str, program.BuiltProgram], None], refuse: Calla
 
 
 def _through_aot(
-    gm: fx.GraphModule, example_inputs: Sequence[Any], compiler: Callable[[fx.GraphModule, str], Callable[..., Any]]
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compiler: Callable[[fx.GraphModule, str], Callable[..., Any]],
+    config: Config | None = None,
 ) -> Callable[..., Any]:
-    """Functional ATen graphs of what Dynamo captured, forward and backward apart, each through the compiler."""
+    """Functional ATen graphs of what Dynamo captured, forward and backward apart, each through the compiler. With a
+    config, what an earlier process traced comes from torch's cache."""
     from functorch.compile import min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
 
-    return aot_autograd(
-        fw_compiler=lambda graph, _: compiler(graph, "forward"),
-        bw_compiler=lambda graph, _: compiler(graph, "backward"),
-        inference_compiler=lambda graph, _: compiler(graph, "inference"),
-        partition_fn=min_cut_rematerialization_partition,
-        keep_inference_input_mutations=False,
-    )(gm, example_inputs)
+    from preheat import aot_cache
+
+    cached = config is not None and aot_cache.is_on()
+
+    def made(kind: str) -> Any:
+        if cached:
+            return aot_cache.serializable(lambda graph: compiler(graph, kind), kind)
+        return lambda graph, _: compiler(graph, kind)
+
+    with aot_cache.used(config, functools.partial(_restore, config)) if cached else contextlib.nullcontext():  # type: ignore[arg-type]
+        return aot_autograd(
+            fw_compiler=made("forward"),
+            bw_compiler=made("backward"),
+            inference_compiler=made("inference"),
+            partition_fn=min_cut_rematerialization_partition,
+            keep_inference_input_mutations=False,
+        )(gm, example_inputs)
+
+
+def _restore(config: Config, kind: str, built: program.BuiltProgram) -> Callable[..., Any]:
+    """What torch's cache kept of a graph, with its artifact fetched. What fails here has the graph traced again."""
+    try:
+        with _disable_current_modes():
+            return _submit(kind, config, built, interpreter(built), time.monotonic())
+    except PreheatError as error:
+        if error.kind in ("unreachable", "deadline"):
+            _breaker.trip(config.server, error)  # it is not to be waited for again
+        raise
 
 
 class _Boundary:
@@ -162,14 +193,21 @@ def _compile(
 ) -> Callable[..., Any]:
     # Torch compiles under its tracing modes, in which even reading a constant would be recorded.
     with _disable_current_modes():
+        collectives.settle(gm.graph)
         kinds, names = boundary.of(gm) if boundary is not None else ([], [])
         built = program.build(gm, kinds, frozen=config.freeze and kind == "inference", input_names=names)
         if not built.proto.nodes:
             _record_empty(built, kind, start)
             return eager
-        recorder.record(config.record, kind, built.proto)
-        _breaker.check(config.server)
-        return _fetch(gm, kind, config, built, eager, start)
+        return _submit(kind, config, built, eager, start)
+
+
+def _submit(
+    kind: str, config: Config, built: program.BuiltProgram, eager: Callable[..., Any], start: float
+) -> Callable[..., Any]:
+    recorder.record(config.record, kind, built.proto)
+    _breaker.check(config.server)
+    return _fetch(kind, config, built, eager, start)
 
 
 def _record_empty(built: program.BuiltProgram, kind: str, start: float) -> None:
@@ -180,7 +218,7 @@ def _record_empty(built: program.BuiltProgram, kind: str, start: float) -> None:
 
 
 def _fetch(
-    gm: fx.GraphModule, kind: str, config: Config, built: program.BuiltProgram, eager: Callable[..., Any], start: float
+    kind: str, config: Config, built: program.BuiltProgram, eager: Callable[..., Any], start: float
 ) -> Callable[..., Any]:
     client = Client(config)
     result = client.request(
@@ -201,7 +239,10 @@ def _fetch(
     s = result.manifest.seconds
     spared = getattr(s, "import") + s.passes + s.codegen + s.compile + s.tune
     counts.record(graph, 0.0 if graph.result == "compiled" else spared)
-    logger.info("preheat: %s graph %s: %s in %.2f s", kind, result.key[:12], graph.result, graph.seconds)
+    logger.info(
+        "preheat: %s graph %s: %s in %.2f s, kernels %d -> %d",
+        kind, result.key[:12], graph.result, graph.seconds, graph.kernels_before, graph.kernels_after,
+    )  # fmt: skip
     return compiled
 
 
@@ -219,6 +260,7 @@ def _fall_back(
 ) -> Callable[..., Any]:
     ops = collections.Counter(str(n.target) for n in gm.graph.nodes if isinstance(n.target, torch._ops.OpOverload))
     count = sum(n for op, n in ops.items() if op not in program._VIEWS)
+    logger.info("preheat: %s graph: eager: %s", kind, reason)
     counts.record(counts.Graph("", kind, "eager", time.monotonic() - start, count, count, {}, dict(ops), reason))
     counts.count_fallback(reason)
     if warn:
@@ -242,6 +284,34 @@ def _warn_once(topic: str, message: str) -> None:
         _warned.add(topic)
     with contextlib.suppress(PreheatWarning):  # where warnings are errors, the job goes on all the same
         warnings.warn(f"preheat: {message}", PreheatWarning, stacklevel=2)
+
+
+class _Ranges:
+    """Says once for each frame that sizes outside the range of an artifact had it compiled again."""
+
+    def __init__(self) -> None:
+        self._ranged: dict[Any, Any] = {}  # frame -> its compilation that first gave a range; None: that was said
+
+    def note(self, example_inputs: Sequence[Any]) -> None:
+        known = torch._guards.CompileContext.current_compile_id()
+        if known is None:
+            return
+        frame, compilation = known.frame_id, known.frame_compile_id
+        if not compilation:
+            self._ranged.pop(frame, None)  # Dynamo counts anew after a reset
+        if frame not in self._ranged:
+            if any(isinstance(x, torch.SymInt) for x in example_inputs):
+                self._ranged[frame] = compilation
+        elif self._ranged[frame] not in (None, compilation):  # one compilation may hand over several graphs
+            self._ranged[frame] = None
+            logger.warning(
+                "preheat: frame %s is compiled again: a call does not fit the artifact for a range of sizes "
+                "(TORCH_LOGS=recompiles says why)",
+                frame,
+            )
+
+
+_ranges = _Ranges()
 
 
 class _Breaker:

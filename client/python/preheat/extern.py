@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from preheat import dtypes, runtime
+from preheat import collectives, dtypes, runtime
 
 _TORCH_ABI = 1
 _state = threading.local()
@@ -29,13 +29,14 @@ def take_error() -> BaseException | None:
     return error
 
 
-def handler() -> tuple[int, None]:
-    """The function pointer for preheat_bind and its context. It lives as long as the process.
+def handler(context: collectives.Context | None = None) -> tuple[int, int | None]:
+    """The function pointer for preheat_bind, and its context. The function lives as long as the process.
 
     libpreheat_torch's, where it stands beside the runtime and was built for this torch: it needs no GIL and no Python
-    per call. Otherwise the one below, which does the same.
+    per call. Otherwise, and for what needs a context, the one below, which does the same.
     """
-    return _native() or ctypes.cast(_handle, ctypes.c_void_p).value or 0, None
+    own = ctypes.cast(_handle, ctypes.c_void_p).value or 0
+    return (own, context.number) if context is not None else (_native() or own, None)
 
 
 @functools.cache
@@ -64,9 +65,9 @@ def operator(name: str) -> torch._ops.OpOverload:
 
 
 @runtime.ExternHandler
-def _handle(_context: int, call: Any) -> int | None:
+def _handle(context: int | None, call: Any) -> int | None:
     try:
-        _run(call.contents)
+        _run(call.contents, collectives.find_context(context) if context else None)
         return None
     except BaseException as error:  # nothing may cross the C frames below
         _state.error = error
@@ -74,17 +75,16 @@ def _handle(_context: int, call: Any) -> int | None:
         return runtime.library().preheat_status_new(b"INTERNAL", b"extern_failed", message)
 
 
-def _run(call: runtime.ExternCall) -> None:
-    op, arguments, takes_list, skipped = _parse(call.call)
+def _run(call: runtime.ExternCall, context: collectives.Context | None) -> None:
+    op, arguments, skipped = _parse(call.call)
     operands = [tensor_at(call.operands[i]) for i in range(call.num_operands)]
-    args, kwargs = arguments(operands)
+    args, kwargs = arguments(operands, context)
     with torch.no_grad():
-        returned = op(*args, **kwargs)
-    flat = _flatten(returned)
-    taken = [r for i, r in enumerate(flat) if i not in skipped]
+        returned = op(*args, **kwargs) if context is None else context.run(op, args, kwargs)
+    taken = [r for i, r in enumerate(flatten(returned)) if i not in skipped]
     for i in range(call.num_results):
         result = taken[i]
-        if result is None:
+        if result is None or (context is not None and context.keep(op, call.results[i].data, result)):
             continue
         target = tensor_at(call.results[i])
         if target.shape != result.shape or target.dtype != result.dtype:
@@ -94,7 +94,7 @@ def _run(call: runtime.ExternCall) -> None:
         target.copy_(result)
 
 
-def _flatten(returned: Any) -> list[torch.Tensor | None]:
+def flatten(returned: Any) -> list[torch.Tensor | None]:
     out: list[torch.Tensor | None] = []
     for part in returned if isinstance(returned, (tuple, list)) else (returned,):
         out.extend(part) if isinstance(part, (tuple, list)) else out.append(part)
@@ -124,40 +124,44 @@ def tensor_at(t: runtime.Tensor) -> torch.Tensor:
     return torch.frombuffer(memory, dtype=dtype).as_strided(sizes, strides)
 
 
-Arguments = Callable[[list[torch.Tensor]], tuple[list[Any], dict[str, Any]]]
+Arguments = Callable[[list[torch.Tensor], collectives.Context | None], tuple[list[Any], dict[str, Any]]]
 
 
 @functools.lru_cache(maxsize=4096)
-def _parse(text: bytes) -> tuple[torch._ops.OpOverload, Arguments, bool, frozenset[int]]:
+def _parse(text: bytes) -> tuple[torch._ops.OpOverload, Arguments, frozenset[int]]:
     call = json.loads(text)
-    given = [(a["n"], bool(a.get("k")), _value(a["v"])) for a in call["args"]]
+    given = [(a["n"], bool(a.get("k")), _value(a["n"], a["v"])) for a in call["args"]]
     op = operator(call["op"])
     order = [formal.name for formal in op._schema.arguments]
 
-    def arguments(operands: list[torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:
+    def arguments(
+        operands: list[torch.Tensor], context: collectives.Context | None
+    ) -> tuple[list[Any], dict[str, Any]]:
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for name, keyword, value in given:
             # Positional only while nothing before it was left out.
             if not keyword and len(args) < len(order) and order[len(args)] == name:
-                args.append(value(operands))
+                args.append(value(operands, context))
             else:
-                kwargs[name] = value(operands)
+                kwargs[name] = value(operands, context)
         return args, kwargs
 
-    return op, arguments, bool(call.get("list")), frozenset(call.get("none", ()))
+    return op, arguments, frozenset(call.get("none", ()))
 
 
-def _value(v: Any) -> Callable[[list[torch.Tensor]], Any]:
+def _value(name: str, v: Any) -> Callable[[list[torch.Tensor], Any], Any]:
     if not isinstance(v, dict):
-        return lambda _: v
+        if collectives.is_group(name) and isinstance(v, str):
+            return lambda _, context: context.group(v)
+        return lambda *_: v
     ((kind, content),) = v.items()
     if kind == "t":
-        return lambda operands: operands[content]
+        return lambda operands, _: operands[content]
     if kind == "ts":
-        return lambda operands: [None if i is None else operands[i] for i in content]
+        return lambda operands, _: [None if i is None else operands[i] for i in content]
     fixed = _fixed(kind, content)
-    return lambda _: fixed
+    return lambda *_: fixed
 
 
 def _fixed(kind: str, content: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import operator
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,12 +16,13 @@ from typing import Any
 import torch
 from torch import fx
 
-from preheat import dtypes
+from preheat import collectives, dtypes
 from preheat._proto import program_pb2 as pb
 from preheat.errors import Unsupported
 from preheat.expressions import Symbols
 
 MAX_CONSTANT_BYTES = 4096
+_SIZE = re.compile(r"L\['(\w+)'\]\.size\(\)\[(\d+)\]")  # what Dynamo calls a size of an argument
 
 # Run-time checks of what guards already promise; they compute nothing.
 _ASSERTIONS = {
@@ -69,6 +71,15 @@ class BuiltProgram:
     symbols: dict[str, tuple[int, int]]  # "d0" -> (argument, dimension); dimension -1: the argument itself
     results: list[Result]
     outputs: list[pb.TensorType]  # types of the program's outputs
+    groups: list[str] = field(default_factory=list)  # process groups: what "group:0", "group:1", ... stand for
+
+    def __getstate__(self) -> dict[str, Any]:  # messages themselves do not pickle
+        plain = self.__dict__ | {"proto": self.proto.SerializeToString()}
+        return plain | {"outputs": [t.SerializeToString() for t in self.outputs]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        proto, outputs = pb.Program.FromString(state["proto"]), [pb.TensorType.FromString(t) for t in state["outputs"]]
+        self.__dict__.update(state | {"proto": proto, "outputs": outputs})
 
 
 def op_name(target: Any) -> str:
@@ -99,6 +110,7 @@ class _Builder:
         self.arguments: dict[fx.Node, int] = {}
         self.locations: dict[tuple[str, str], int] = {}
         self.outputs: dict[int, int] = {}  # value -> output number
+        self.groups: list[str] = []
 
     def build(self) -> BuiltProgram:
         placeholders = [n for n in self.gm.graph.nodes if n.op == "placeholder"]
@@ -117,7 +129,7 @@ class _Builder:
             elif node.op != "placeholder":
                 raise Unsupported(f"node {node.name} is a {node.op}")
         types = [self.proto.values[o.value].tensor for o in self.proto.outputs]
-        return BuiltProgram(self.proto, self.inputs, self.symbol_sources, results, types)
+        return BuiltProgram(self.proto, self.inputs, self.symbol_sources, results, types, self.groups)
 
     # --- Symbols and types ---
 
@@ -138,6 +150,8 @@ class _Builder:
             return
         name = self.symbols.declare(expr)
         self.symbol_sources[name] = (argument, dim)
+        if called := _name_of_size(env, expr):
+            self.proto.debug_info.dim_names[name] = called
         known = env.var_to_range.get(expr)
         message = self.proto.symbols.add(name=name, min=max(_bound(known.lower if known else 0, 0), 0))
         if known is not None and (top := _bound(known.upper, None)) is not None:
@@ -296,9 +310,16 @@ class _Builder:
         message = pb.Node(op=name, debug_id=self._location(node, name))
         for formal, given, keyword in self._strided(target, node) if name in _STRIDED else _given(target, node):
             argument = message.arguments.add(name=formal.name, keyword=keyword)
+            if collectives.is_group(formal.name) and isinstance(given, str):
+                given = self._group(given)
             self._argument(argument, given, formal.type, name)
         self._results(node, message, value)
         self.proto.nodes.append(message)
+
+    def _group(self, name: str) -> str:
+        if name not in self.groups:
+            self.groups.append(name)
+        return f"group:{self.groups.index(name)}"
 
     def _results(self, node: fx.Node, message: pb.Node, value: Any) -> None:
         if isinstance(value, torch.Tensor):
@@ -427,6 +448,15 @@ def _given(target: torch._ops.OpOverload, node: fx.Node) -> list[tuple[Any, Any,
         elif formal.name in node.kwargs:
             out.append((formal, node.kwargs[formal.name], bool(formal.kwarg_only)))
     return out
+
+
+def _name_of_size(env: Any, symbol: Any) -> str:
+    """ "x.0" when the symbol is the size of that dimension of that argument of the model; "" when it is not known."""
+    for source in getattr(env, "var_to_sources", {}).get(symbol, ()):
+        name = getattr(source, "name", "")
+        if found := _SIZE.fullmatch(str(name() if callable(name) else name)):
+            return f"{found[1]}.{found[2]}"
+    return ""
 
 
 def _bound(value: Any, otherwise: int | None) -> int | None:

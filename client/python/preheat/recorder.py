@@ -19,14 +19,19 @@ def bundle(programs: list[tuple[str, str, pb.Program]]) -> bytes:
     return message.SerializeToString(deterministic=True)
 
 
+def content(program: pb.Program) -> str:
+    """A digest of what the program computes: of all but its debug information."""
+    plain = pb.Program()
+    plain.CopyFrom(program)
+    plain.ClearField("debug_info")
+    return digest(plain.SerializeToString(deterministic=True))
+
+
 def record(folder: str, kind: str, program: pb.Program) -> None:
     """Writes the program under the name of its content, so that ranks may share a folder. "" records nothing."""
     if not folder:
         return
-    plain = pb.Program()
-    plain.CopyFrom(program)
-    plain.ClearField("debug_info")
-    name = f"{kind}-{digest(plain.SerializeToString(deterministic=True))[:16]}"
+    name = f"{kind}-{content(program)[:16]}"
     path = pathlib.Path(folder) / f"{name}.preheat"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import ctypes
 import functools
 import os
@@ -134,6 +135,13 @@ def _declare(lib: ctypes.CDLL) -> None:
         function.restype, function.argtypes = result, arguments
 
 
+@functools.cache
+def _run_raw() -> Any:
+    """preheat_session_run_raw with plain addresses for arguments: ctypes takes a third of the time to pass them."""
+    prototype = ctypes.CFUNCTYPE(ctypes.c_void_p, *[ctypes.c_void_p] * 6)
+    return prototype(("preheat_session_run_raw", library()))
+
+
 def check(status: int | None) -> None:
     """Raises what a status of the runtime says; frees it."""
     if not status:
@@ -223,8 +231,9 @@ class Executable:
     def handle(self) -> int:
         return self._handle
 
-    def bind(self, frozen: Sequence[torch.Tensor] = ()) -> Session:
-        return Session(self, frozen)
+    def bind(self, frozen: Sequence[torch.Tensor] = (), groups: Sequence[str] = ()) -> Session:
+        """`groups`: names of the process groups that the program calls group:0, group:1, ..."""
+        return Session(self, frozen, groups)
 
     def arena_bytes(self, symbols: Any) -> int:
         return library().preheat_arena_bytes(self._handle, symbols)
@@ -260,12 +269,13 @@ class Executable:
 class Session:
     """An executable with its frozen inputs. Several threads may call `run` at once, but not beside `refresh`."""
 
-    def __init__(self, executable: Executable, frozen: Sequence[torch.Tensor] = ()) -> None:
-        from preheat import extern
+    def __init__(self, executable: Executable, frozen: Sequence[torch.Tensor] = (), groups: Sequence[str] = ()) -> None:
+        from preheat import collectives, extern
 
         self.executable, self.frozen, self._handle = executable, list(frozen), 0
         array, alive = describe(self.frozen)
-        handler, context = extern.handler()
+        self._context = collectives.Context(groups) if groups else None
+        handler, context = extern.handler(self._context)
         options = _BindOptions(array, len(self.frozen), 0, handler, context)
         out = ctypes.c_void_p()
         check(library().preheat_bind(executable.handle, ctypes.byref(options), ctypes.byref(out)))
@@ -302,6 +312,15 @@ class Session:
         results = (ctypes.c_void_p * (len(outputs) or 1))(*[t.data_ptr() for t in outputs])
         stream = stream_of(outputs)
         self.check(library().preheat_session_run_raw(self._handle, symbols, pointers, results, None, stream))
+
+    def run_at(self, symbols: int, inputs: array.array[int], outputs: Sequence[torch.Tensor]) -> None:
+        """`run_unchecked` for a caller in a hurry: addresses of the symbols, and of every input that is not frozen."""
+        results = array.array("Q", [t.data_ptr() for t in outputs])
+        status = _run_raw()(
+            self._handle, symbols, inputs.buffer_info()[0], results.buffer_info()[0], None, stream_of(outputs)
+        )
+        if status:
+            self.check(status)
 
     def refresh(self, frozen: Sequence[torch.Tensor] | None = None) -> None:
         """The frozen inputs have other contents now, or are other tensors."""

@@ -1,0 +1,99 @@
+"""Our graphs in torch's AOTAutograd cache, so that a fresh process need not trace what another has traced.
+
+The cache keeps programs, not artifacts: those are fetched as ever, under the options of the process at hand. Its key
+does not say who compiled, so ours adds that: this package's version and sources, and the options that shape programs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import hashlib
+import json
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
+from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
+from torch._inductor.output_code import OutputCode
+
+from preheat.compiled_graph import CompiledGraph
+from preheat.config import Config
+from preheat.program import BuiltProgram
+
+Run = Callable[[list[Any]], Any]
+Restore = Callable[[str, BuiltProgram], Run]  # kind, program
+
+_restore: contextvars.ContextVar[Restore] = contextvars.ContextVar("preheat_restore")
+
+
+@contextlib.contextmanager
+def used(config: Config, restore: Restore) -> Iterator[None]:
+    """Within it, compilers made by `serializable` are cached, and `restore` makes callables of what the cache had."""
+    token = _restore.set(restore)
+    try:
+        with (
+            torch.compiler.config.patch(cache_key_tag=tag(config)),
+            # An entry holds the backward graph too: it is compiled at once, not when it is first run.
+            torch._functorch.config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True),
+        ):
+            yield
+    finally:
+        _restore.reset(token)
+
+
+def is_on() -> bool:
+    """Whether torch has the cache and this compilation may use it."""
+    tracing = torch._guards.TracingContext.try_get()
+    # DistributedDataParallel's parts are called with fake tensors first, which entries of the cache do not expect.
+    return torch._functorch.config.enable_autograd_cache and not (tracing is not None and tracing.fakify_first_call)
+
+
+def serializable(compiler: Callable[[Any], Run], kind: str) -> SerializableAOTDispatchCompiler:
+    """A compiler as torch caches it. A new one for each compilation: torch wraps them in place."""
+    return SerializableAOTDispatchCompiler(_Entry, lambda graph, _: _Entry(kind, compiler(graph)))
+
+
+class _Entry(OutputCode):
+    """A graph as the cache keeps it: its program. What runs it is made anew in each process."""
+
+    def __init__(self, kind: str, run: Run) -> None:
+        self._boxed_call = True
+        self._kind, self._run = kind, run
+        self._built = run.built if isinstance(run, CompiledGraph) else None
+
+    def __call__(self, args: list[Any]) -> Any:  # type: ignore[override]
+        return self._run(args)
+
+    def prepare_for_serialization(self) -> None:
+        """Torch calls it on a copy of the object."""
+        if self._built is None:
+            raise BypassAOTAutogradCache("a graph that runs eagerly is not kept: the next process may have a server")
+        if self._built.groups or any(s.constant is not None for s in self._built.inputs):
+            raise BypassAOTAutogradCache("names of process groups and large constants are this process's own")
+        del self._run
+
+    def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
+        assert self._built is not None
+        self._run = _restore.get()(self._kind, self._built)
+
+    def set_triton_bundle(self, triton_bundle: Any) -> None:
+        pass
+
+
+def tag(config: Config) -> str:
+    """What keeps entries of other compilers, versions and options apart."""
+    shaping = [_sources(), config.freeze, config.exclude, config.target, torch.compiler.config.cache_key_tag]
+    return f"preheat {hashlib.sha256(json.dumps(shaping).encode()).hexdigest()}"
+
+
+@functools.cache
+def _sources() -> str:
+    """A digest of this package, which is what a version is while it is worked on."""
+    digest = hashlib.sha256()
+    for path in sorted(pathlib.Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

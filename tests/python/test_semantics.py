@@ -1,0 +1,188 @@
+"""What torch promises of a compiled model, through a real server: each case trains or runs as eager does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import preheat
+import pytest
+import torch
+from preheat import backend
+from torch import nn
+from torch.testing import assert_close
+from torch.utils.checkpoint import checkpoint
+
+pytestmark = pytest.mark.usefixtures("service")
+
+
+def compiled(fn: Any, **options: Any) -> Any:
+    return torch.compile(fn, backend="preheat", **options)
+
+
+def gradients(fn: Callable[..., torch.Tensor], model: nn.Module, *inputs: torch.Tensor, steps: int = 1) -> list[Any]:
+    """Of the parameters after `steps` backward passes that add up, from the same seed."""
+    torch.manual_seed(3)
+    model.zero_grad()
+    for _ in range(steps):
+        fn(*inputs).square().sum().backward()
+    return [p.grad.clone() for p in model.parameters()]
+
+
+def no_fallbacks() -> list[dict[str, Any]]:
+    report = preheat.report().to_dict()
+    assert report["fallbacks"] == {} and "eager" not in report["results"], report
+    return report["graphs"]
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 16), nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(nn.functional.dropout(nn.functional.gelu(self.first(x)), 0.5, self.training))
+
+
+def test_dropout_is_eagers_and_the_same_in_backward() -> None:
+    model, x = Net(), torch.randn(32, 8)
+    assert_close(gradients(compiled(model), model, x), gradients(model, model, x))
+    no_fallbacks()
+
+
+def test_gradients_accumulate() -> None:
+    model, x = Net().eval(), torch.randn(4, 8)
+    assert_close(gradients(compiled(model), model, x, steps=3), gradients(model, model, x, steps=3))
+
+
+def test_checkpointed_layers_recompute_the_same_randomness() -> None:
+    model, x = Net(), torch.randn(16, 8)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(model, x, use_reentrant=False)
+
+    assert_close(gradients(compiled(step), model, x), gradients(step, model, x))
+
+
+def test_autocast() -> None:
+    model, x = Net().eval(), torch.randn(16, 8)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return model(x).float()
+
+    assert_close(gradients(compiled(step), model, x), gradients(step, model, x), atol=0.05, rtol=0.05)
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # around the compiled call
+        assert compiled(model)(x).dtype == torch.bfloat16
+    no_fallbacks()
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_without_gradients(mode: Any) -> None:
+    model, x = Net().eval(), torch.randn(4, 8)
+    fast = compiled(model)
+    with mode():
+        got, want = fast(x), model(x)
+    assert_close(got, want)
+    assert not got.requires_grad and got.is_inference() == want.is_inference()
+    (graph,) = no_fallbacks()
+    assert graph["kind"] == "inference"
+
+
+def test_inputs_written_in_place() -> None:
+    def fn(x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+        cache[:, 1:3].copy_(x * 2)
+        x.add_(1)
+        return cache.sum() + x
+
+    mine, eagers = [(torch.ones(4, 2), torch.zeros(4, 5)) for _ in range(2)]
+    assert_close(compiled(fn)(*mine), fn(*eagers))
+    assert_close(mine, eagers)
+    no_fallbacks()
+
+
+def test_outputs_that_alias_each_other_and_inputs() -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x * 2
+        return y, y[1:], x.view(-1), x
+
+    x = torch.randn(3, 4)
+    y, part, flat, same = compiled(fn)(x)
+    part[0, 0] = 100
+    flat[0] = 200
+    assert y[1, 0] == 100 and x[0, 0] == 200 and same is x
+    no_fallbacks()
+
+
+def test_one_artifact_for_a_marked_range_and_a_word_when_it_is_left(caplog: pytest.LogCaptureFixture) -> None:
+    fast = compiled(lambda x: torch.softmax(x, 1) * 2)
+    x = torch.randn(8, 16)
+    torch._dynamo.mark_dynamic(x, 0, min=2, max=64)
+    with caplog.at_level(logging.WARNING, logger="preheat"):
+        fast(x)
+        for n in (2, 33, 64):
+            assert_close(fast(torch.randn(n, 16)).sum(), torch.tensor(2.0 * n))
+        assert len(no_fallbacks()) == 1 and not caplog.records
+        for n in (100, 1, 200):
+            assert_close(fast(torch.randn(n, 16)).sum(), torch.tensor(2.0 * n))
+    assert len([r for r in caplog.records if "compiled again" in r.message]) == 1
+    assert len(no_fallbacks()) > 1
+
+
+def test_the_second_size_makes_a_range() -> None:
+    fast = compiled(lambda x: torch.tanh(x).sum(1))
+    for n in (4, 7, 19, 5):
+        x = torch.randn(n, 6)
+        assert_close(fast(x), torch.tanh(x).sum(1))
+    assert len(no_fallbacks()) == 2  # the first size, then all
+
+
+def test_buckets_take_the_range_and_say_so() -> None:
+    fast = compiled(lambda x: x.cumsum(0), dynamic=True, options={"buckets": {"seq": [4, 8]}})
+    with pytest.warns(backend.PreheatWarning, match="range"):
+        assert_close(fast(torch.ones(3)), torch.arange(1.0, 4.0))
+    assert len(no_fallbacks()) == 1
+
+
+def test_dynamos_conventions() -> None:
+    assert "preheat" in torch._dynamo.list_backends()
+    fast = compiled(lambda x: torch.nonzero(x).sum() + x.sum(), fullgraph=True)
+    torch._dynamo.config.capture_dynamic_output_shape_ops = True
+    try:
+        assert int(fast(torch.tensor([0, 2, 3]))) == 8  # a size known only while it runs: eager at worst, no error
+    finally:
+        torch._dynamo.config.capture_dynamic_output_shape_ops = False
+
+
+def test_errors_name_their_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREHEAT_SERVER", "localhost:1")
+    monkeypatch.setattr(backend, "_breaker", backend._Breaker())
+    with pytest.raises(Exception, match=r"\[unreachable\]"):
+        compiled(lambda x: x * 3 - 1)(torch.ones(2))
+
+
+def test_a_log_line_for_each_graph(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="preheat"):
+        compiled(lambda x: torch.relu(x) * 2 + 1)(torch.ones(4))
+    (graph,) = no_fallbacks()
+    (line,) = [r.message for r in caplog.records if graph["key"][:12] in r.message]
+    assert graph["result"] in line and f"kernels {graph['kernels_before']} -> {graph['kernels_after']}" in line
+
+
+def test_another_process_takes_the_graph_from_torchs_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process: Dynamo forgets everything, torch's cache on disk stays."""
+    counts = torch._dynamo.utils.counters["aot_autograd"]
+    model = Net()
+    want = gradients(model, model, torch.ones(5, 8))
+    results = []
+    for options in ({}, {}, {"exclude": ["aten.gelu"]}):
+        torch._dynamo.reset()
+        preheat.reset_report()
+        counts.clear()
+        assert_close(gradients(compiled(model, options=options), model, torch.ones(5, 8)), want)
+        results.append((counts["autograd_cache_hit"], [g["result"] for g in no_fallbacks()]))
+    assert results[0] == (0, ["compiled", "compiled"])
+    assert results[1] == (1, ["hit", "hit"])
+    assert results[2][0] == 0  # other options are another entry
+    assert any("aten.gelu.default" in g["extern_ops"] for g in preheat.report().to_dict()["graphs"])
