@@ -2,11 +2,14 @@
 
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cache/clock.h"
 #include "compiler/support/error.h"
+#include "server/log.h"
 #include "server/verification.h"
 
 namespace preheat::server {
@@ -36,10 +39,11 @@ PoolTask TaskFor(const v1::CompileRequest& request, const std::string& target) {
 class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
  public:
   CompileFlight(Services& services, std::shared_ptr<Flight> flight, const v1::CompileRequest& request,
-                std::string alias, bool look_only)
+                std::string alias, const std::string& target, bool look_only)
       : services_(services),
         flight_(std::move(flight)),
         alias_(std::move(alias)),
+        target_(target),
         name_(request.name()),
         name_space_(request.name_space()),
         names_are_the_requests_(request.source().has_program()),
@@ -111,9 +115,7 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
 
   void Fail(const absl::Status& status) {
     services_.negative.Put(alias_, status);
-    if (!absl::IsCancelled(status)) {
-      spdlog::warn("compile of \"{}\" failed: {} ({})", name_, std::string(status.message()), GetError(status).kind);
-    }
+    if (!absl::IsCancelled(status)) Tell(GetError(status).kind, std::string(status.message()));
     LeaveMaker();
     services_.inflight.Finish(flight_, status);
   }
@@ -144,8 +146,36 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
     if (!record.ok()) return Fail(record.status());
     outcome_.result = v1::COMPILED;
     Remember();
+    Tell("", "");
     services_.inflight.Finish(flight_, outcome_);
     if (services_.verify) StartVerification(services_, *record);
+  }
+
+  // The status page and the log. `failure` is empty when it went well.
+  void Tell(const std::string& failure, const std::string& error) {
+    if (look_only_) return;
+    History::Compile compile = {
+        .unix_ms = cache::SystemNowMs(),
+        .name = name_,
+        .name_space = name_space_.empty() ? "default" : name_space_,
+        .target = target_,
+        .key = {},
+        .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(),
+        .failure = failure};
+    {
+      std::lock_guard lock(mutex_);
+      compile.key = outcome_.key;
+    }
+    LogEvent(failure.empty() ? spdlog::level::info : spdlog::level::warn,
+             failure.empty() ? "compiled" : "compile failed",
+             {{"name", name_},
+              {"key", compile.key},
+              {"target", target_},
+              {"namespace", compile.name_space},
+              {"kind", failure},
+              {"error", error},
+              {"seconds", compile.seconds}});
+    services_.history.Add(std::move(compile));
   }
 
   void CountCompile(const cache::Publication& publication) {
@@ -193,7 +223,8 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
 
   Services& services_;
   const std::shared_ptr<Flight> flight_;
-  const std::string alias_, name_, name_space_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const std::string alias_, target_, name_, name_space_;
   const bool names_are_the_requests_, look_only_;
 
   std::mutex mutex_;  // an abandoned flight is told so by another thread than its worker's
@@ -208,7 +239,7 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
 
 void StartCompile(Services& services, const std::shared_ptr<Flight>& flight, const v1::CompileRequest& request,
                   const std::string& alias, const std::string& target, bool look_only) {
-  std::make_shared<CompileFlight>(services, flight, request, alias, look_only)->Start(TaskFor(request, target));
+  std::make_shared<CompileFlight>(services, flight, request, alias, target, look_only)->Start(TaskFor(request, target));
 }
 
 }  // namespace preheat::server

@@ -1,7 +1,5 @@
 #include "server/compile_service.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "compiler/support/status_macros.h"
 #include "server/compile_request.h"
 #include "server/find_artifact.h"
+#include "server/log.h"
 #include "server/rpc/error_proto.h"
 #include "server/verification.h"
 
@@ -33,12 +32,42 @@ Caller SilentCaller(grpc::ServerContext* context) {
   return {[](const v1::Progress&) {}, [context] { return context->IsCancelled(); }};
 }
 
+void LogRequest(const v1::CompileRequest& request, const std::string& request_id, const std::string& label,
+                const absl::StatusOr<v1::CompileResult>& result, double seconds) {
+  if (result.ok()) {
+    const v1::Manifest& manifest = result->manifest();
+    return LogEvent(spdlog::level::info, "request",
+                    {{"request_id", request_id},
+                     {"result", label},
+                     {"name", request.name()},
+                     {"key", result->key()},
+                     {"generation", static_cast<int64_t>(manifest.generation())},
+                     {"target", manifest.target()},
+                     {"namespace", request.name_space()},
+                     {"job", request.job_id()},
+                     {"seconds", seconds}});
+  }
+  const Error error = GetError(result.status());
+  LogEvent(spdlog::level::info, "request",
+           {{"request_id", request_id},
+            {"result", label},
+            {"name", request.name()},
+            {"code", CodeName(result.status().code())},
+            {"kind", error.kind},
+            {"error", error.message},
+            {"where", error.where},
+            {"namespace", request.name_space()},
+            {"job", request.job_id()},
+            {"seconds", seconds}});
+}
+
 absl::StatusOr<v1::ExplainReply> ExplainKey(Services& services, const std::string& key) {
   ASSIGN_OR_RETURN(v1::GenerationRecord record, FindArtifact(services.index, key, 0));
   ASSIGN_OR_RETURN(std::string bytes, services.index.blobs().Read(record.manifest().report().digest()));
   v1::ExplainReply reply;
   reply.set_key(key);
   *reply.mutable_seconds() = record.manifest().seconds();
+  reply.mutable_seconds()->set_verify(record.manifest().evidence().seconds());
   if (!reply.mutable_report()->ParseFromString(bytes)) {
     return MakeError(absl::StatusCode::kDataLoss, {.kind = "corrupt_artifact",
                                                    .message = "the report cannot be read",
@@ -76,13 +105,7 @@ absl::StatusOr<v1::CompileResult> CompileService::RunCounted(const v1::CompileRe
     services_.metrics.CountRequest(request.name_space().empty() ? "default" : request.name_space(), label, "server");
     services_.metrics.ObserveRequest(label, seconds);
   }
-  if (result.ok()) {
-    spdlog::info("[{}] \"{}\" {} {} generation {} in {:.3f} s", request_id, request.name(), label,
-                 result->key().substr(0, 12), result->manifest().generation(), seconds);
-  } else {
-    spdlog::info("[{}] \"{}\" {} {}: {}", request_id, request.name(), label, GetError(result.status()).kind,
-                 std::string(result.status().message()));
-  }
+  LogRequest(request, request_id, label, result, seconds);
   return result;
 }
 
@@ -160,6 +183,8 @@ grpc::Status CompileService::Stats(grpc::ServerContext*, const v1::StatsRequest*
   *reply = services_.metrics.Stats();
   reply->set_entries(totals->entries);
   reply->set_bytes(totals->bytes);
+  reply->set_inflight(static_cast<int64_t>(services_.inflight.size()));
+  reply->set_queue_depth(static_cast<int64_t>(services_.pool.Count().queued));
   return grpc::Status::OK;
 }
 

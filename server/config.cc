@@ -27,6 +27,7 @@ struct Field {
   std::variant<std::string*, int64_t*, bool*> value;
   const char* help;
   int64_t min = 0, max = kAny;
+  std::vector<std::string> choices = {};  // of a text; none: any
 };
 
 std::vector<Field> FieldsOf(Config& c) {
@@ -47,7 +48,18 @@ std::vector<Field> FieldsOf(Config& c) {
       {"max_cache_bytes", &c.max_cache_bytes, "evict above this; 0: no limit"},
       {"verify", &c.verify, "hold each new artifact against the reference after the reply"},
       {"tune_when_busy", &c.tune_when_busy, "tune while other processes use the device"},
-      {"log_level", &c.log_level, "trace, debug, info, warn, error"},
+      {"log_level",
+       &c.log_level,
+       "least level that is logged: trace, debug, info, warn, error",
+       0,
+       kAny,
+       {"trace", "debug", "info", "warn", "error"}},
+      {"log_format",
+       &c.log_format,
+       "text, json (an object a line), or auto: text on a terminal, json otherwise",
+       0,
+       kAny,
+       {"auto", "text", "json"}},
   };
 }
 
@@ -62,6 +74,11 @@ std::string At(const std::string& file, const YAML::Mark& mark) {
 }
 
 absl::Status CheckBounds(const Field& field, const std::string& where) {
+  if (auto* text = std::get_if<std::string*>(&field.value); text != nullptr && !field.choices.empty()) {
+    if (std::find(field.choices.begin(), field.choices.end(), **text) != field.choices.end()) return absl::OkStatus();
+    return Invalid(absl::StrCat(field.name, " is \"", **text, "\""), where,
+                   absl::StrCat("give one of ", absl::StrJoin(field.choices, ", ")));
+  }
   auto* number = std::get_if<int64_t*>(&field.value);
   if (number == nullptr || (**number >= field.min && **number <= field.max)) return absl::OkStatus();
   return Invalid(absl::StrCat(field.name, " is ", **number), where,
@@ -109,11 +126,17 @@ absl::Status ReadFile(const std::string& path, const std::vector<Field>& fields)
 
 std::string FlagOf(const Field& field) { return absl::StrCat("--", absl::StrReplaceAll(field.name, {{"_", "-"}})); }
 
-// Parses the flags into what `fields` point at. Returns the path of --config, if any.
-absl::StatusOr<std::string> ReadFlags(int argc, const char* const* argv, const std::vector<Field>& fields) {
+struct Flags {
+  std::string config;
+  bool check = false;
+};
+
+// Parses the flags: settings into what `fields` point at, the others are returned.
+absl::StatusOr<Flags> ReadFlags(int argc, const char* const* argv, const std::vector<Field>& fields) {
   CLI::App app("preheatd: compiles tensor programs once and serves the result to every job that asks for it");
-  std::string path;
-  app.add_option("--config", path, "YAML file of settings; flags win over it");
+  Flags flags;
+  app.add_option("--config", flags.config, "YAML file of settings; flags win over it");
+  app.add_flag("--check-config", flags.check, "print all settings as they would be used, and leave");
   app.set_version_flag("--version", "preheatd 0.1.0");
   for (const Field& field : fields) {
     std::visit([&](auto* target) { app.add_option(FlagOf(field), *target, field.help)->capture_default_str(); },
@@ -126,20 +149,31 @@ absl::StatusOr<std::string> ReadFlags(int argc, const char* const* argv, const s
     if (app.exit(error, out, ignored) == 0) return absl::CancelledError(out.str());
     return Invalid(error.what(), "", "preheatd --help lists the flags");
   }
-  return path;
+  return flags;
+}
+
+// As a file that --config takes.
+std::string Print(const std::vector<Field>& fields) {
+  YAML::Emitter out;
+  out << YAML::BeginMap;
+  for (const Field& field : fields)
+    std::visit([&](auto* value) { out << YAML::Key << field.name << YAML::Value << *value; }, field.value);
+  out << YAML::EndMap;
+  return absl::StrCat(out.c_str(), "\n");
 }
 
 }  // namespace
 
 absl::StatusOr<Config> ReadConfig(int argc, const char* const* argv) {
   Config config;
-  ASSIGN_OR_RETURN(std::string path, ReadFlags(argc, argv, FieldsOf(config)));
-  if (!path.empty()) {
+  ASSIGN_OR_RETURN(const Flags flags, ReadFlags(argc, argv, FieldsOf(config)));
+  if (!flags.config.empty()) {
     config = Config();
-    RETURN_IF_ERROR(ReadFile(path, FieldsOf(config)));
+    RETURN_IF_ERROR(ReadFile(flags.config, FieldsOf(config)));
     RETURN_IF_ERROR(ReadFlags(argc, argv, FieldsOf(config)).status());  // again, over the file
   }
   for (const Field& field : FieldsOf(config)) RETURN_IF_ERROR(CheckBounds(field, FlagOf(field)));
+  if (flags.check) return absl::CancelledError(Print(FieldsOf(config)));
   return config;
 }
 

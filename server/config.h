@@ -28,10 +28,11 @@ struct Config {
   bool verify = true;
   bool tune_when_busy = false;
   std::string log_level = "info";
+  std::string log_format = "auto";
 };
 
-// Reads flags and, with --config, the file they name. INVALID_ARGUMENT names the file, line and field; --help and
-// --version come back as CANCELLED whose message is what to print.
+// Reads flags and, with --config, the file they name. INVALID_ARGUMENT names the file, line and field; --help,
+// --version and --check-config come back as CANCELLED whose message is what to print.
 absl::StatusOr<Config> ReadConfig(int argc, const char* const* argv);
 
 }  // namespace preheat::server

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <iterator>
+#include <sstream>
 
 #include "compiler/support/error.h"
 
@@ -40,6 +42,7 @@ TEST(Config, NamesTheLineOfAMistake) {
            {"port: 1\nworker: 3\n", ":2:1", "no such setting: worker"},
            {"port: many\n", ":1:7", "port cannot be \"many\""},
            {"\n\nport: 70000\n", ":3:7", "port is 70000"},
+           {"log_level: loud\n", ":1:12", "log_level is \"loud\""},
            {"- a\n", ":1:1", "no map"},
            {"port: [1\n", ":2:1", ""}}) {
     std::string path = File(text);
@@ -56,6 +59,33 @@ TEST(Config, RefusesUnknownAndWildFlags) {
   EXPECT_EQ(GetError(Read({"--prot", "1"}).status()).kind, "invalid_config");
   EXPECT_EQ(GetError(Read({"--port", "-1"}).status()).where, "--port");
   EXPECT_EQ(GetError(Read({"--config", "/nonexistent"}).status()).kind, "invalid_config");
+}
+
+TEST(Config, WhatIsPrintedIsReadTheSame) {
+  const auto printed = Read({"--check-config", "--port", "5", "--log-format", "json", "--data-dir", "a: b"});
+  ASSERT_EQ(printed.status().code(), absl::StatusCode::kCancelled);
+  const std::string path = File(std::string(printed.status().message()));
+  const auto config = Read({"--config", path.c_str()});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->port, 5);
+  EXPECT_EQ(config->log_format, "json");
+  EXPECT_EQ(config->data_dir, "a: b");
+  EXPECT_EQ(GetError(Read({"--check-config", "--port", "70000"}).status()).kind, "invalid_config");
+}
+
+// deploy/preheatd.yaml documents every setting, each with its default but for the folder of a real installation.
+TEST(Config, TheDocumentedFileHoldsEverySettingAtItsDefault) {
+  const auto defaults = Read({"--check-config", "--data-dir", "/var/lib/preheat"});
+  const auto file = Read({"--check-config", "--config", PREHEAT_SOURCE_DIR "/deploy/preheatd.yaml"});
+  ASSERT_EQ(file.status().code(), absl::StatusCode::kCancelled) << file.status();
+  EXPECT_EQ(defaults.status().message(), file.status().message());
+  std::ifstream in(PREHEAT_SOURCE_DIR "/deploy/preheatd.yaml");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::istringstream settings{std::string(defaults.status().message())};
+  for (std::string line; std::getline(settings, line);) {
+    const std::string name = line.substr(0, line.find(':') + 1);
+    EXPECT_THAT(text, HasSubstr("\n" + name)) << "deploy/preheatd.yaml leaves it out";
+  }
 }
 
 TEST(Config, HelpIsNoMistake) {

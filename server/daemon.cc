@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <climits>
 #include <filesystem>
 #include <fstream>
@@ -22,6 +23,7 @@
 #include "compiler/support/status_macros.h"
 #include "server/cache_service.h"
 #include "server/compile_service.h"
+#include "server/find_artifact.h"
 #include "server/housekeeping.h"
 #include "server/http_server.h"
 #include "server/pool_service.h"
@@ -34,6 +36,7 @@ namespace preheat::server {
 namespace {
 
 constexpr int kLargestMessage = 256 << 20;  // a worker's artifact; requests have their own limit
+constexpr char kHtml[] = "text/html; charset=utf-8";
 constexpr std::chrono::seconds kLastCalls{5};
 constexpr std::chrono::seconds kWorkersEnd{5};
 
@@ -49,6 +52,36 @@ std::string WorkerProgram(const Config& config) {
   std::error_code error;
   std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   return (self.parent_path() / "preheat-worker").string();
+}
+
+HttpReply Page(absl::StatusOr<std::string> html) {
+  if (html.ok()) return {200, kHtml, *std::move(html)};
+  return {absl::IsNotFound(html.status()) || absl::IsInvalidArgument(html.status()) ? 404 : 500, kHtml,
+          ErrorPage(html.status())};
+}
+
+HttpReply ShowArtifacts(cache::ArtifactIndex& index) {
+  auto entries = index.List("");
+  if (!entries.ok()) return Page(entries.status());
+  return Page(ArtifactsPage(*std::move(entries), cache::SystemNowMs()));
+}
+
+absl::StatusOr<v1::FusionReport> ReadReport(cache::ArtifactIndex& index, const v1::Manifest& manifest) {
+  ASSIGN_OR_RETURN(std::string bytes, index.blobs().Read(manifest.report().digest()));
+  v1::FusionReport report;
+  if (!report.ParseFromString(bytes)) return absl::DataLossError("the report cannot be read");
+  return report;
+}
+
+HttpReply ShowArtifact(cache::ArtifactIndex& index, const std::string& key) {
+  auto record = FindArtifact(index, key, 0);
+  if (!record.ok()) return Page(record.status());
+  auto entries = index.List(key);
+  if (!entries.ok()) return Page(entries.status());
+  const ArtifactView view = {.entry = entries->empty() ? v1::Entry() : entries->front(),
+                             .manifest = record->manifest(),
+                             .report = ReadReport(index, record->manifest())};
+  return Page(ArtifactPage(view, cache::SystemNowMs()));
 }
 
 PoolOptions PoolOptionsOf(const Config& config) {
@@ -115,7 +148,7 @@ class DaemonImpl : public Daemon {
     index_ = std::make_unique<cache::ArtifactIndex>(*store_, cache::SystemNowMs);
     kernels_ = std::make_unique<cache::KernelIndex>(*store_, cache::SystemNowMs);
     RestoreToolchain(*store_, pool_);
-    services_.reset(new Services{*index_, inflight_, pool_, negative_, admission_, metrics_, config_.verify});
+    services_.reset(new Services{*index_, inflight_, pool_, negative_, admission_, metrics_, history_, config_.verify});
     return absl::OkStatus();
   }
 
@@ -147,14 +180,14 @@ class DaemonImpl : public Daemon {
 
   absl::Status ListenHttp() {
     HttpServer::Handlers handlers;
-    handlers["/metrics"] = [this] {
+    handlers["/metrics"] = [this](const std::string&) {
       return HttpReply{200, "text/plain; version=0.0.4; charset=utf-8", metrics_.Text(ReadGauges())};
     };
-    handlers["/healthz"] = [] { return HttpReply{200, "text/plain; charset=utf-8", "ok\n"}; };
-    handlers["/readyz"] = [this] { return Ready(); };
-    handlers["/"] = [this] {
-      return HttpReply{200, "text/html; charset=utf-8", StatusPage(metrics_.Stats(), ReadGauges(), pool_.Workers())};
-    };
+    handlers["/healthz"] = [](const std::string&) { return HttpReply{200, "text/plain; charset=utf-8", "ok\n"}; };
+    handlers["/readyz"] = [this](const std::string&) { return Ready(); };
+    handlers["/"] = [this](const std::string&) { return HttpReply{200, kHtml, StatusPage(ReadStatus())}; };
+    handlers["/artifacts"] = [this](const std::string&) { return ShowArtifacts(*index_); };
+    handlers["/artifact/"] = [this](const std::string& key) { return ShowArtifact(*index_, key); };
     ASSIGN_OR_RETURN(http_,
                      HttpServer::Start(config_.listen, static_cast<int>(config_.http_port), std::move(handlers)));
     return absl::OkStatus();
@@ -178,6 +211,19 @@ class DaemonImpl : public Daemon {
     gauges.workers[{"cpu:0", "idle"}] = 0;  // shown before the first worker is there
     for (const v1::WorkerInfo& worker : pool_.Workers()) ++gauges.workers[{worker.device(), worker.state()}];
     return gauges;
+  }
+
+  Status ReadStatus() {
+    Status status;
+    status.unix_ms = cache::SystemNowMs();
+    status.data_dir = config_.data_dir;
+    status.stats = metrics_.Stats();
+    status.gauges = ReadGauges();
+    status.workers = pool_.Workers();
+    status.minutes = history_.Minutes();
+    status.compiles = history_.Compiles();
+    if (draining_) status.notices.push_back("draining: no new work is taken");
+    return status;
   }
 
   void StartWorkers() {
@@ -210,6 +256,7 @@ class DaemonImpl : public Daemon {
   const std::string token_ = RandomToken();
   Metrics metrics_;
   Admission admission_;
+  History history_;
   NegativeCache negative_{cache::SystemNowMs};
   InflightTable inflight_;
   Pool pool_;

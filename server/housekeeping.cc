@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "cache/clock.h"
+
 namespace preheat::server {
 namespace {
 
@@ -46,6 +48,7 @@ void Housekeeping::Often() {
   services_.pool.Tick();
   for (double seconds : services_.pool.TakeQueueSeconds()) services_.metrics.ObserveQueue(seconds);
   services_.metrics.SetCrashes(services_.pool.Count().crashes);
+  services_.history.Sample(cache::SystemNowMs(), services_.metrics.Stats());
 }
 
 void Housekeeping::Flush() {

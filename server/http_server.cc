@@ -12,28 +12,37 @@
 namespace preheat::server {
 namespace {
 
+// Pages show what clients sent. It is escaped; should that ever fail, browsers still run no script of it.
+constexpr char kSafety[] =
+    "X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n"
+    "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'\r\n";
+
 void Send(mg_connection* connection, const HttpReply& reply, bool body) {
   const char* reason = mg_get_response_code_text(connection, reply.status);
-  mg_printf(connection, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
-            reply.status, reason, reply.type.c_str(), reply.body.size());
+  mg_printf(connection, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%sConnection: close\r\n\r\n",
+            reply.status, reason, reply.type.c_str(), reply.body.size(), kSafety);
   if (body) mg_write(connection, reply.body.data(), reply.body.size());
 }
 
 }  // namespace
 
+HttpReply HttpServer::Answer(const std::string& path) const {
+  if (auto found = handlers_.find(path); found != handlers_.end() && (path == "/" || path.back() != '/'))
+    return found->second("");
+  const size_t slash = path.rfind('/');
+  if (slash != std::string::npos && slash > 0 && slash + 1 < path.size()) {
+    if (auto found = handlers_.find(path.substr(0, slash + 1)); found != handlers_.end())
+      return found->second(path.substr(slash + 1));
+  }
+  return {404, "text/plain; charset=utf-8", "not here\n"};
+}
+
 int HttpServer::Handle(mg_connection* connection, void* self) {
   const mg_request_info* request = mg_get_request_info(connection);
-  const Handlers& handlers = static_cast<HttpServer*>(self)->handlers_;
-  bool head = std::strcmp(request->request_method, "HEAD") == 0;
-  HttpReply reply;
-  auto handler = handlers.find(request->local_uri);
-  if (!head && std::strcmp(request->request_method, "GET") != 0) {
-    reply = {405, "text/plain; charset=utf-8", "only GET\n"};
-  } else if (handler == handlers.end()) {
-    reply = {404, "text/plain; charset=utf-8", "not here\n"};
-  } else {
-    reply = handler->second();
-  }
+  const bool head = std::strcmp(request->request_method, "HEAD") == 0;
+  HttpReply reply = {405, "text/plain; charset=utf-8", "only GET\n"};
+  if (head || std::strcmp(request->request_method, "GET") == 0)
+    reply = static_cast<HttpServer*>(self)->Answer(request->local_uri == nullptr ? "" : request->local_uri);
   Send(connection, reply, !head);
   return reply.status;
 }

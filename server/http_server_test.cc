@@ -13,6 +13,7 @@ namespace preheat::server {
 namespace {
 
 using ::testing::EndsWith;
+using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 std::string Ask(int port, const std::string& line) {
@@ -34,10 +35,14 @@ std::string Ask(int port, const std::string& line) {
 TEST(HttpServer, AnswersItsPathsAndNoOthers) {
   auto server = HttpServer::Start("127.0.0.1", 0,
                                   {{"/metrics",
-                                    [] {
+                                    [](const std::string&) {
                                       return HttpReply{200, "text/plain", "one 1\n"};
                                     }},
-                                   {"/readyz", [] {
+                                   {"/artifact/",
+                                    [](const std::string& name) {
+                                      return HttpReply{200, "text/plain", "key " + name};
+                                    }},
+                                   {"/readyz", [](const std::string&) {
                                       return HttpReply{503, "text/plain", "no worker\n"};
                                     }}});
   ASSERT_TRUE(server.ok()) << server.status();
@@ -47,6 +52,11 @@ TEST(HttpServer, AnswersItsPathsAndNoOthers) {
   EXPECT_THAT(Ask(port, "GET /metrics?x=1"), EndsWith("\r\n\r\none 1\n"));
   EXPECT_THAT(Ask(port, "HEAD /metrics"), EndsWith("\r\n\r\n"));
   EXPECT_THAT(Ask(port, "GET /readyz"), StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(Ask(port, "GET /artifact/abc"), EndsWith("\r\n\r\nkey abc"));
+  EXPECT_THAT(Ask(port, "GET /artifact/"), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(Ask(port, "GET /artifact/a/b"), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(Ask(port, "GET /"), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(Ask(port, "GET /metrics"), HasSubstr("Content-Security-Policy: default-src 'none'"));
   EXPECT_THAT(Ask(port, "GET /etc/passwd"), StartsWith("HTTP/1.1 404"));
   EXPECT_THAT(Ask(port, "GET /../etc/passwd"), StartsWith("HTTP/1.1 404"));
   EXPECT_THAT(Ask(port, "DELETE /metrics"), StartsWith("HTTP/1.1 405"));

@@ -1,6 +1,5 @@
 #include <pthread.h>
 #include <signal.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <cstdio>
@@ -10,6 +9,8 @@
 #include "compiler/support/error.h"
 #include "server/config.h"
 #include "server/daemon.h"
+#include "server/log.h"
+#include "server/service_manager.h"
 
 namespace {
 
@@ -30,8 +31,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (!config.ok()) return Fail(config.status(), 2);
-  spdlog::set_default_logger(spdlog::stderr_color_mt("preheatd"));
-  spdlog::set_level(spdlog::level::from_str(config->log_level));
+  preheat::server::SetUpLog(config->log_level, config->log_format);
 
   // Blocked in every thread that comes later; this one waits for them.
   sigset_t signals;
@@ -45,8 +45,10 @@ int main(int argc, char** argv) {
   if (!daemon.ok()) return Fail(daemon.status(), 1);
   spdlog::info("gRPC on port {}, HTTP on port {}, data in {}", (*daemon)->port(), (*daemon)->http_port(),
                config->data_dir);
+  preheat::server::NotifyServiceManager("READY=1");
   int signal_number = 0;
   sigwait(&signals, &signal_number);
+  preheat::server::NotifyServiceManager("STOPPING=1");
   (*daemon)->Drain();
   return 0;
 }

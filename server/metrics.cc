@@ -6,7 +6,10 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <utility>
+
+#include "server/process_use.h"
 
 namespace preheat::server {
 namespace {
@@ -21,6 +24,7 @@ using prometheus::Histogram;
 using prometheus::Registry;
 
 constexpr size_t kMostNamespaces = 100;  // more would make a label without bound
+constexpr size_t kMostOperators = 300;
 constexpr size_t kMostSaved = 100000;
 
 const Histogram::BucketBoundaries& RequestBuckets() {
@@ -80,6 +84,11 @@ struct Metrics::Families {
       MakeCounter(registry, "preheat_kernels_after_total", "Launches of the compiled artifacts").Add({});
   Family<Counter>& extern_calls =
       MakeCounter(registry, "preheat_extern_calls_total", "Operators left to the client's framework");
+  Family<Gauge>& build_info = MakeGauge(registry, "preheat_build_info", "1; its version is the label");
+  Gauge& resident = MakeGauge(registry, "process_resident_memory_bytes", "Resident memory").Add({});
+  Gauge& open_files = MakeGauge(registry, "process_open_fds", "Open file descriptors").Add({});
+  Gauge& start = MakeGauge(registry, "process_start_time_seconds", "When the process began, since 1970").Add({});
+  Counter& cpu = MakeCounter(registry, "process_cpu_seconds_total", "CPU time, of user and system").Add({});
   std::map<std::pair<std::string, std::string>, Gauge*> worker_gauges;
 };
 
@@ -90,6 +99,8 @@ Metrics::Metrics() : families_(std::make_unique<Families>()) {
   for (const char* direction : {"read", "written"}) families_->blob_bytes.Add({{"direction", direction}});
   families_->tune_seconds.Add({{"device", "cpu:0"}});
   families_->saved.Add({{"namespace", "default"}});
+  families_->build_info.Add({{"version", PREHEAT_VERSION}}).Set(1);
+  CountRequest("default", "hit", "local", 0);
   for (const char* result : {"hit", "compiled", "coalesced", "negative", "refused", "failed"}) {
     CountRequest("default", result, "server", 0);
     families_->request_seconds.Add({{"result", result}}, RequestBuckets());
@@ -97,11 +108,16 @@ Metrics::Metrics() : families_(std::make_unique<Families>()) {
 }
 Metrics::~Metrics() = default;
 
-std::string Metrics::KnownNamespace(const std::string& name_space) {
+// Clients choose the names: beyond `most` of them all others are one.
+std::string Metrics::Known(std::set<std::string>& known, size_t most, const std::string& name) {
   std::lock_guard lock(mutex_);
-  if (namespaces_.count(name_space) == 0 && namespaces_.size() >= kMostNamespaces) return "other";
-  namespaces_.insert(name_space);
-  return name_space;
+  if (known.count(name) == 0 && known.size() >= most) return "other";
+  known.insert(name);
+  return name;
+}
+
+std::string Metrics::KnownNamespace(const std::string& name_space) {
+  return Known(namespaces_, kMostNamespaces, name_space);
 }
 
 void Metrics::CountRequest(const std::string& name_space, const std::string& result, const std::string& source,
@@ -137,7 +153,7 @@ void Metrics::CountReport(const v1::FusionReport& report) {
   families_->kernels_before.Increment(report.kernels_before());
   families_->kernels_after.Increment(report.kernels_after());
   for (const v1::ExternCall& call : report.extern_calls()) {
-    families_->extern_calls.Add({{"op", call.op()}}).Increment(call.count());
+    families_->extern_calls.Add({{"op", Known(operators_, kMostOperators, call.op())}}).Increment(call.count());
   }
 }
 
@@ -188,6 +204,11 @@ std::string Metrics::Text(const Gauges& gauges) {
     families_->worker_gauges[labels] = &gauge;
     gauge.Set(count);
   }
+  const ProcessUse use = ReadProcessUse();
+  families_->resident.Set(static_cast<double>(use.resident_bytes));
+  families_->open_files.Set(static_cast<double>(use.open_files));
+  families_->start.Set(use.start_unix_seconds);
+  families_->cpu.Increment(std::max(0.0, use.cpu_seconds - families_->cpu.Value()));
   return prometheus::TextSerializer().Serialize(families_->registry.Collect());
 }
 
@@ -199,6 +220,7 @@ v1::StatsReply Metrics::Stats() const {
     return found == stats.requests().end() ? 0.0 : static_cast<double>(found->second);
   };
   double asked = count("hit") + count("compiled") + count("coalesced");
+  stats.set_uptime_seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count());
   stats.set_hit_rate(asked > 0 ? count("hit") / asked : 0);
   return stats;
 }

@@ -2,6 +2,7 @@
 #define PREHEAT_SERVER_METRICS_H_
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -46,18 +47,20 @@ class Metrics {
 
   // Prometheus' text format.
   std::string Text(const Gauges& gauges);
-  // Without entries and bytes.
+  // Without what only the store, the pool and the flights know.
   v1::StatsReply Stats() const;
 
  private:
   struct Families;
+  std::string Known(std::set<std::string>& known, size_t most, const std::string& name);
   std::string KnownNamespace(const std::string& name_space);
 
   const std::unique_ptr<Families> families_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   mutable std::mutex mutex_;
   // All guarded by mutex_.
   v1::StatsReply stats_;
-  std::set<std::string> namespaces_;
+  std::set<std::string> namespaces_, operators_;
   std::set<std::pair<std::string, std::string>> saved_;  // (job, key)
   int64_t crashes_ = 0;
 };

@@ -38,7 +38,11 @@ TEST(Metrics, ShowsEveryNameOfTheInterfaceFromTheStart) {
                            "preheat_verified_total{",
                            "preheat_kernels_before_total ",
                            "preheat_kernels_after_total ",
-                           "preheat_extern_calls_total{"}) {
+                           "preheat_extern_calls_total{",
+                           "preheat_build_info{",
+                           "process_resident_memory_bytes ",
+                           "process_start_time_seconds ",
+                           "process_cpu_seconds_total "}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n") + name));
   }
 }

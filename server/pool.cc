@@ -65,6 +65,13 @@ struct Pool::Task {
   bool cancelled = false;
 };
 
+// For people: "compile bert-base", "verify 0123456789ab".
+std::string NameOf(const v1::Task& task) {
+  if (task.has_compile()) return absl::StrCat("compile ", task.compile().request().name());
+  if (task.has_verify()) return absl::StrCat("verify ", task.verify().manifest().key().substr(0, 12));
+  return absl::StrCat("tune ", task.tune().manifest().key().substr(0, 12));
+}
+
 struct Pool::Worker {
   int number = 0;
   v1::Registration registration;
@@ -72,7 +79,8 @@ struct Pool::Worker {
   TaskPtr task;         // null: idle
   SteadyTime deadline;  // of the task
   SteadyTime heard;
-  std::string killed;  // why the pool has killed it; empty: it has not
+  std::string killed;          // why the pool has killed it; empty: it has not
+  int64_t resident_bytes = 0;  // by its last heartbeat
 };
 
 Pool::Pool(PoolOptions options) : options_(options) {}
@@ -282,6 +290,7 @@ void Pool::Receive(int number, v1::WorkerMessage message) {
     Worker& worker = found->second;
     worker.heard = std::chrono::steady_clock::now();
     int64_t resident = message.heartbeat().resident_bytes();
+    if (message.has_heartbeat()) worker.resident_bytes = resident;
     if (options_.max_resident_bytes > 0 && resident > options_.max_resident_bytes) {
       Kill(worker, absl::StrCat("it held ", resident >> 20, " MiB of memory, more than the limit of ",
                                 options_.max_resident_bytes >> 20));
@@ -379,11 +388,18 @@ Pool::Counts Pool::Count() {
 }
 
 std::vector<v1::WorkerInfo> Pool::Workers() {
+  const SteadyTime now = std::chrono::steady_clock::now();
   std::lock_guard lock(mutex_);
   std::map<std::string, v1::WorkerInfo> infos = known_;
   for (auto& [id, info] : infos) info.set_state("lost");
   for (const auto& [number, worker] : workers_) {
-    infos[worker.registration.worker_id()].set_state(worker.task == nullptr ? "idle" : "busy");
+    v1::WorkerInfo& info = infos[worker.registration.worker_id()];
+    info.set_state(worker.task == nullptr ? "idle" : "busy");
+    info.set_resident_bytes(worker.resident_bytes);
+    if (worker.task == nullptr) continue;
+    info.set_task(NameOf(worker.task->task.message));
+    const SteadyTime began = worker.deadline - options_.task_deadline;
+    info.set_task_seconds(std::chrono::duration<double>(now - began).count());
   }
   std::vector<v1::WorkerInfo> list;
   for (auto& [id, info] : infos) list.push_back(std::move(info));

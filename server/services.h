@@ -5,6 +5,7 @@
 
 #include "cache/artifact_index.h"
 #include "server/admission.h"
+#include "server/history.h"
 #include "server/inflight_table.h"
 #include "server/metrics.h"
 #include "server/negative_cache.h"
@@ -21,6 +22,7 @@ struct Services {
   NegativeCache& negative;
   Admission& admission;
   Metrics& metrics;
+  History& history;
   bool verify = true;  // new artifacts, after the reply
 };
 

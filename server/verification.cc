@@ -10,6 +10,7 @@
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 #include "server/find_artifact.h"
+#include "server/log.h"
 
 namespace preheat::server {
 namespace {
@@ -36,13 +37,15 @@ absl::StatusOr<PoolTask> TaskFor(Services& services, const v1::Manifest& manifes
   return task;
 }
 
-void Record(Services& services, const v1::Manifest& manifest, const v1::Evidence& evidence, double seconds) {
-  services.metrics.ObserveVerify(manifest.target(), seconds, evidence.state());
+void Record(Services& services, const v1::Manifest& manifest, const v1::Evidence& evidence) {
+  services.metrics.ObserveVerify(manifest.target(), evidence.seconds(), evidence.state());
   absl::Status status = services.index.AddEvidence(manifest.key(), manifest.generation(), evidence);
   if (!status.ok()) spdlog::error("evidence of {} not kept: {}", manifest.key(), std::string(status.message()));
   if (evidence.state() == v1::Evidence::FAILED) {
-    spdlog::error("{} generation {} failed verification and is withdrawn: {}", manifest.key(), manifest.generation(),
-                  evidence.reason());
+    LogEvent(spdlog::level::err, "failed verification, withdrawn",
+             {{"key", manifest.key()},
+              {"generation", static_cast<int64_t>(manifest.generation())},
+              {"reason", evidence.reason()}});
   }
 }
 
@@ -58,12 +61,11 @@ absl::StatusOr<std::string> Submit(Services& services, const v1::Manifest& manif
                                    PoolTask::Priority priority, EndFn on_end) {
   ASSIGN_OR_RETURN(PoolTask task, TaskFor(services, manifest, request));
   task.priority = priority;
-  task.on_end = [&services, manifest, own_inputs = !request.inputs().empty(), on_end,
-                 start = std::chrono::steady_clock::now()](absl::StatusOr<v1::TaskDone> done) {
-    double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  task.on_end = [&services, manifest, own_inputs = !request.inputs().empty(),
+                 on_end](absl::StatusOr<v1::TaskDone> done) {
     bool lasting = done.ok() || (!absl::IsCancelled(done.status()) && !absl::IsUnavailable(done.status()));
     if (lasting && !own_inputs) {
-      Record(services, manifest, done.ok() ? done->evidence() : NotPossible(done.status()), seconds);
+      Record(services, manifest, done.ok() ? done->evidence() : NotPossible(done.status()));
     }
     on_end(std::move(done));
   };

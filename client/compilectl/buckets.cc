@@ -1,18 +1,25 @@
 #include "client/compilectl/buckets.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <set>
+#include <sstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "client/compilectl/model.h"
+#include "compiler/codegen/target.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 
@@ -28,6 +35,78 @@ absl::Status Invalid(std::string kind, std::string message, std::string where, s
       {.kind = std::move(kind), .message = std::move(message), .where = std::move(where), .fix = std::move(fix)});
 }
 
+// What any server would refuse, said before anything is compiled. "cpu" and "cuda" mean this machine's own.
+absl::Status CheckTarget(const std::string& target) {
+  if (target == "cpu" || target == "cuda") return absl::OkStatus();
+  if (absl::StartsWith(target, "cuda:")) return ParseCudaTarget(target).status();
+  if (absl::StartsWith(target, "cpu:")) return ParseCpuTarget(target).status();
+  return Invalid("unsupported_target",
+                 absl::StrCat("\"", target, "\" is no target", DidYouMean(target, {"cpu", "cuda"})), "",
+                 "write cpu, cuda, cpu:x86-64-v3 or cuda:sm_90");
+}
+
+// What yaml-cpp takes in silence: an anchor that is given twice, and documents behind the first.
+class SilentMistakes : public YAML::EventHandler {
+ public:
+  // Kind and place of the first one; nothing if there is none.
+  const std::optional<std::pair<std::string, YAML::Mark>>& found() const { return found_; }
+
+  void OnAnchor(const YAML::Mark& mark, const std::string& name) override {
+    if (!anchors_.insert(name).second && !found_)
+      found_.emplace(absl::StrCat("the anchor &", name, " is given twice"), mark);
+  }
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (++documents_ == 2 && !found_) found_.emplace("a second document begins here", mark);
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+ private:
+  std::set<std::string> anchors_;
+  int documents_ = 0;
+  std::optional<std::pair<std::string, YAML::Mark>> found_;
+};
+
+std::string Place(const std::string& path, const YAML::Mark& mark) {
+  return mark.is_null() ? path : absl::StrCat(path, ":", mark.line + 1, ":", mark.column + 1);
+}
+
+absl::Status CheckDocument(const std::string& text, const std::string& path) {
+  std::istringstream in(text);
+  YAML::Parser parser(in);
+  SilentMistakes mistakes;
+  while (!mistakes.found() && parser.HandleNextDocument(mistakes)) {
+  }
+  if (!mistakes.found()) return absl::OkStatus();
+  const auto& [message, mark] = *mistakes.found();
+  return Invalid("malformed_yaml", message, Place(path, mark), "a file of buckets is one document, each anchor once");
+}
+
+// yaml-cpp speaks of what it met behind a tab, not of the tab.
+std::optional<std::string> IndentingTab(const std::string& text, const std::string& path) {
+  int line = 1;
+  for (absl::string_view content : absl::StrSplit(text, '\n')) {
+    const size_t tab = content.find_first_not_of(' ');
+    if (tab != absl::string_view::npos && content[tab] == '\t') return absl::StrCat(path, ":", line, ":", tab + 1);
+    ++line;
+  }
+  return std::nullopt;
+}
+
+absl::Status Malformed(const std::string& message, const std::string& text, const std::string& path,
+                       const std::string& place) {
+  if (std::optional<std::string> tab = IndentingTab(text, path))
+    return Invalid("malformed_yaml", "a tab indents this line, and YAML takes only spaces", *tab,
+                   "replace the tab by spaces");
+  return Invalid("malformed_yaml", message, place, "see deploy/examples/buckets.yaml for the form of the file");
+}
+
 // Reads one file: knows its name for places, and the defaults.
 class Reader {
  public:
@@ -38,10 +117,7 @@ class Reader {
  private:
   using Fields = std::map<std::string, YAML::Node>;
 
-  std::string At(const YAML::Mark& mark) const {
-    return mark.is_null() ? path_ : absl::StrCat(path_, ":", mark.line + 1, ":", mark.column + 1);
-  }
-  std::string At(const YAML::Node& node) const { return At(node.Mark()); }
+  std::string At(const YAML::Node& node) const { return Place(path_, node.Mark()); }
 
   absl::StatusOr<Fields> ReadFields(const YAML::Node& node, const std::string& what,
                                     const std::vector<std::string>& known) const;
@@ -85,6 +161,7 @@ absl::StatusOr<std::string> Reader::ReadText(const YAML::Node& node, const std::
 absl::Status Reader::ReadSettings(const Fields& fields, BucketModel& model) const {
   if (const auto it = fields.find("target"); it != fields.end()) {
     ASSIGN_OR_RETURN(model.target, ReadText(it->second, "target"));
+    if (const absl::Status known = CheckTarget(model.target); !known.ok()) return AtPlace(known, At(it->second));
   }
   if (const auto it = fields.find("mode"); it != fields.end()) {
     ASSIGN_OR_RETURN(std::string text, ReadText(it->second, "mode"));
@@ -104,9 +181,11 @@ absl::StatusOr<BucketValue> Reader::ReadValue(const YAML::Node& node, const std:
   BucketValue value;
   value.name_at = name_at;
   value.value_at = At(node);
-  if (!node.IsScalar() || !absl::SimpleAtoi(node.Scalar(), &value.value))
-    return Invalid("wrong_type", absl::StrCat("the values of dimension ", name, " must be whole numbers"), At(node),
-                   "write 128, or [64, 128]");
+  const bool quoted = node.IsScalar() && node.Tag() == "!";
+  if (quoted || !node.IsScalar() || !absl::SimpleAtoi(node.Scalar(), &value.value))
+    return Invalid("wrong_type",
+                   absl::StrCat("the values of dimension ", name, " must be whole numbers", quoted ? ", unquoted" : ""),
+                   At(node), "write 128, or [64, 128]");
   return value;
 }
 
@@ -127,9 +206,10 @@ absl::Status Reader::ReadBucket(const YAML::Node& node, std::vector<BucketDims>&
     if (!item.second.IsSequence()) nodes = {item.second};
     if (nodes.empty())
       return Invalid("wrong_type", absl::StrCat("dimension ", name, " has an empty list of values"), At(item.second));
-    if (product.size() * nodes.size() > kMaxBuckets)
-      return Invalid("too_many_buckets", absl::StrCat("this bucket multiplies out to more than ", kMaxBuckets),
-                     At(node));
+    if (buckets.size() + product.size() * nodes.size() > kMaxBuckets)
+      return Invalid("too_many_buckets",
+                     absl::StrCat("with this one the model has more than ", kMaxBuckets, " buckets"), At(node),
+                     "leave a dimension out, so that one artifact serves its whole range");
     std::vector<BucketDims> next;
     for (const BucketDims& dims : product) {
       for (const YAML::Node& value_node : nodes) {
@@ -211,10 +291,12 @@ absl::Status AtPlace(const absl::Status& status, absl::string_view where) {
 
 absl::StatusOr<std::vector<BucketModel>> ParseBuckets(const std::string& text, const std::string& path) {
   try {
+    RETURN_IF_ERROR(CheckDocument(text, path));
     return Reader(path).Read(YAML::Load(text));
   } catch (const YAML::Exception& e) {
-    return Invalid("malformed_yaml", e.msg,
-                   e.mark.is_null() ? path : absl::StrCat(path, ":", e.mark.line + 1, ":", e.mark.column + 1));
+    return Malformed(e.msg, text, path, Place(path, e.mark));
+  } catch (const std::exception& e) {
+    return Malformed(e.what(), text, path, path);
   }
 }
 

@@ -41,7 +41,8 @@ struct BucketModel {
 };
 
 // Every mistake is INVALID_ARGUMENT with its place: "no_such_file", "malformed_yaml", "unknown_field",
-// "missing_field", "wrong_type", "unsupported_version", "unknown_mode", "too_many_buckets", "no_models".
+// "missing_field", "duplicate_field", "wrong_type", "unsupported_version", "unknown_mode", "unsupported_target",
+// "too_many_buckets", "no_models".
 absl::StatusOr<std::vector<BucketModel>> ReadBuckets(const std::string& path);
 // The same from memory; sources are relative to the folder of `path`.
 absl::StatusOr<std::vector<BucketModel>> ParseBuckets(const std::string& text, const std::string& path);

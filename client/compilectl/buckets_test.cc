@@ -30,6 +30,25 @@ constexpr Wrong kWrong[] = {
     {"version: 1\ndefaults: {mode: slow}\nmodels: [{source: a.pt2}]", "unknown_mode", "b.yaml:2:18"},
     {"version: 1\ndefaults: {freeze: perhaps}\nmodels: [{source: a.pt2}]", "wrong_type", "b.yaml:2:20"},
     {"version: 1\nmodels: [{source: a.pt2}", "malformed_yaml", "b.yaml:2:1"},
+    {"version: 1\nmodels:\n\t- source: a.pt2", "malformed_yaml", "b.yaml:3:1"},
+    {"version: 1\nmodels:\n  - source: a.pt2\n  \tname: a", "malformed_yaml", "b.yaml:4:3"},
+    {"version: 1\nmodels:\n  - &m {source: a.pt2}\n  - &m {source: b.pt2}", "malformed_yaml", "b.yaml:4:5"},
+    {"version: 1\nmodels: [{source: a.pt2}]\n---\nversion: 1", "malformed_yaml", "b.yaml:3:1"},
+    {"version: 1\nmodels: [*nobody]", "malformed_yaml", "b.yaml:2:10"},
+    {"version: 1\nmodels:\n  - source: a.pt2\n    <<: {mode: fast}", "unknown_field", "b.yaml:4:5"},
+    {"version: 1\nversion: 1\nmodels: [{source: a.pt2}]", "duplicate_field", "b.yaml:2:1"},
+    {"version: 1\nmodels: [{source: [a.pt2]}]", "wrong_type", "b.yaml:2:19"},
+    {"version: 1\nmodels: [{source: a.pt2, name: ~}]", "wrong_type", "b.yaml:2:32"},
+    {"version: 1\nmodels: [{source: a.pt2, buckets: [{seq: \"128\"}]}]", "wrong_type", "b.yaml:2:42"},
+    {"version: 1\nmodels: [{source: a.pt2, buckets: [{seq: 99999999999999999999}]}]", "wrong_type", "b.yaml:2:42"},
+    {"version: 1\nmodels: [{source: a.pt2, buckets: [{seq: {a: 1}}]}]", "wrong_type", "b.yaml:2:42"},
+    {"version: 1\nmodels: [{source: a.pt2, buckets: [[1, 2]]}]", "wrong_type", "b.yaml:2:36"},
+    {"version: 1\nmodels: [{source: a.pt2, target: tpu}]", "unsupported_target", "b.yaml:2:34"},
+    {"version: 1\ndefaults: {target: \"cpu:x86-64-v9\"}\nmodels: [{source: a.pt2}]", "unsupported_target",
+     "b.yaml:2:20"},
+    {"version: 1\nmodels: {source: a.pt2}", "no_models", "b.yaml:2:9"},
+    {"version: one\nmodels: [{source: a.pt2}]", "unsupported_version", "b.yaml:1:10"},
+    {"\xff\xfe\x00", "wrong_type", "b.yaml"},
     {"just text", "wrong_type", "b.yaml:1:1"},
     {"", "wrong_type", "b.yaml"},
 };
@@ -47,6 +66,29 @@ TEST(Buckets, EveryMistakeHasKindAndPlace) {
 TEST(Buckets, MistypedFieldsHearTheRightName) {
   const absl::Status status = ParseBuckets("version: 1\nmodels:\n  - {source: a.pt2, bukets: []}", "b.yaml").status();
   EXPECT_NE(GetError(status).message.find("did you mean \"buckets\"?"), std::string::npos) << status;
+}
+
+TEST(Buckets, TabsAreNamed) {
+  const absl::Status status = ParseBuckets("version: 1\nmodels:\n\t- source: a.pt2", "b.yaml").status();
+  EXPECT_NE(GetError(status).message.find("tab"), std::string::npos) << status;
+}
+
+// Files that were made to take a reader's stack or memory.
+TEST(Buckets, HostileFilesAreRefusedQuickly) {
+  const std::string head = "version: 1\nmodels:\n  - source: a.pt2\n    buckets: ";
+  std::string aliases = head + "[&b {a: &l [0";
+  for (int i = 1; i < 4000; ++i) aliases += "," + std::to_string(i);
+  aliases += "]}";
+  for (int i = 0; i < 100000; ++i) aliases += ",*b";
+  EXPECT_EQ(GetError(ParseBuckets(aliases + "]", "b.yaml").status()).kind, "too_many_buckets");
+  EXPECT_EQ(GetError(ParseBuckets(head + std::string(500000, '['), "b.yaml").status()).kind, "malformed_yaml");
+  EXPECT_EQ(GetError(ParseBuckets(head + std::string(500000, '{'), "b.yaml").status()).kind, "malformed_yaml");
+  std::string laughs = "a0: &a0 [x,x]\n";
+  for (int i = 1; i < 60; ++i) {
+    const std::string below = "*a" + std::to_string(i - 1);
+    laughs += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + below + "," + below + "]\n";
+  }
+  EXPECT_EQ(GetError(ParseBuckets(laughs, "b.yaml").status()).kind, "unknown_field");
 }
 
 TEST(Buckets, ListsMultiplyOutInOrder) {

@@ -7,7 +7,7 @@
 #include "client/compilectl/command.h"
 #include "client/compilectl/model.h"
 #include "client/compilectl/report.h"
-#include "client/compilectl/table.h"
+#include "compiler/support/human.h"
 #include "compiler/support/status_macros.h"
 
 namespace preheat::cli {
@@ -43,8 +43,9 @@ std::string Text(Context& context, const Compiled& compiled) {
     int externs = 0;
     for (const v1::ExternCall& call : reply->report().extern_calls()) externs += call.count();
     absl::StrAppend(&text, "  ", reply->report().kernels_before(), " kernels before, ", reply->report().kernels_after(),
-                    " after; ", externs, " extern calls; peak memory ", HumanBytes(reply->report().peak_bytes_before()),
-                    " before, ", HumanBytes(reply->report().peak_bytes_after()), " after\n");
+                    " after; ", externs, " extern calls\n  peak memory ",
+                    HumanBytes(reply->report().peak_bytes_before()), " before, ",
+                    HumanBytes(reply->report().peak_bytes_after()), " after\n");
   }
   return text;
 }

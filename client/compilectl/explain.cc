@@ -45,9 +45,9 @@ std::string Text(const v1::ExplainReply& reply) {
                  {.header = "kind"},
                  {.header = "operators", .shrinks = true},
                  {.header = "bytes", .right = true},
-                 {.header = "flops", .right = true},
-                 {.header = "ms", .right = true},
-                 {.header = "roofline", .right = true}});
+                 {.header = "flops", .right = true, .optional = true},
+                 {.header = "ms", .right = true, .optional = true},
+                 {.header = "roofline", .right = true, .optional = true}});
   for (const v1::KernelReport& kernel : report.kernels()) {
     kernels.Add({kernel.name(), kernel.kind(), absl::StrJoin(kernel.ops(), " "), HumanBytes(kernel.bytes()),
                  HumanNumber(static_cast<double>(kernel.flops())), kernel.ms() > 0 ? HumanNumber(kernel.ms()) : "-",
@@ -55,8 +55,8 @@ std::string Text(const v1::ExplainReply& reply) {
   }
   std::string text =
       absl::StrCat(reply.key(), "\n", report.kernels_before(), " kernels before, ", report.kernels_after(),
-                   " after; peak memory ", HumanBytes(report.peak_bytes_before()), " before, ",
-                   HumanBytes(report.peak_bytes_after()), " after\n\n", kernels.empty() ? "" : kernels.Render());
+                   " after\npeak memory ", HumanBytes(report.peak_bytes_before()), " before, ",
+                   HumanBytes(report.peak_bytes_after()), " after\n\n", kernels.empty() ? "" : kernels.Render() + "\n");
   for (const v1::CallCount& call : report.library_calls())
     absl::StrAppend(&text, "library call  ", call.name(), " x ", call.count(), "\n");
   for (const v1::ExternCall& call : report.extern_calls())
@@ -67,7 +67,7 @@ std::string Text(const v1::ExplainReply& reply) {
   if (report.graph_breaks().empty()) absl::StrAppend(&text, "no graph breaks\n");
   const v1::StageSeconds& s = reply.seconds();
   absl::StrAppend(&text, "import ", HumanSeconds(s.import()), ", passes ", HumanSeconds(s.passes()), ", codegen ",
-                  HumanSeconds(s.codegen()), ", compile ", HumanSeconds(s.compile()), ", tune ", HumanSeconds(s.tune()),
+                  HumanSeconds(s.codegen()), ", compile ", HumanSeconds(s.compile()), "\ntune ", HumanSeconds(s.tune()),
                   ", verify ", HumanSeconds(s.verify()), "\n");
   return text;
 }
@@ -95,7 +95,7 @@ Command AddExplain(CLI::App& root) {
   CLI::App* app = root.add_subcommand("explain", "what became of a program: kernels, calls, memory");
   auto flags = std::make_shared<Flags>();
   AddModelFlags(*app, *flags, "MODEL|KEY");
-  app->add_option("--html", flags->html, "also write a page");
+  app->add_option("--html", flags->html, "also write the report as a page")->type_name("FILE");
   return {app, [flags](Context& context) { return Explain(context, *flags); }};
 }
 

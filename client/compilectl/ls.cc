@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -11,10 +10,13 @@
 namespace preheat::cli {
 namespace {
 
-std::string Ago(int64_t unix_ms) {
+std::string Age(int64_t unix_ms) {
   if (unix_ms == 0) return "-";
-  return absl::StrCat(HumanSeconds(std::max(0.0, absl::ToDoubleSeconds(absl::Now() - absl::FromUnixMillis(unix_ms)))),
-                      " ago");
+  return HumanAge(absl::ToDoubleSeconds(absl::Now() - absl::FromUnixMillis(unix_ms)));
+}
+
+const char* Verified(v1::Evidence::State state) {
+  return state == v1::Evidence::NOT_POSSIBLE ? "unable" : StateName(state);
 }
 
 absl::StatusOr<Outcome> Ls(Context& context) {
@@ -27,7 +29,7 @@ absl::StatusOr<Outcome> Ls(Context& context) {
                {.header = "verified"},
                {.header = "bytes", .right = true},
                {.header = "hits", .right = true},
-               {.header = "compile", .right = true},
+               {.header = "compile", .right = true, .optional = true},
                {.header = "used", .right = true}});
   int64_t bytes = 0;
   for (const v1::Entry& entry : reply.entries()) {
@@ -45,8 +47,8 @@ absl::StatusOr<Outcome> Ls(Context& context) {
                        {"pinned", entry.pinned()}});
     table.Add({entry.key().substr(0, 12), entry.name(), entry.target(),
                absl::StrCat(entry.generation(), entry.tuned() ? "t" : "", entry.pinned() ? "p" : ""),
-               StateName(entry.verified()), HumanBytes(entry.bytes()), absl::StrCat(entry.hits()),
-               HumanSeconds(entry.compile_seconds()), Ago(entry.last_used_unix_ms())});
+               Verified(entry.verified()), HumanBytes(entry.bytes()), absl::StrCat(entry.hits()),
+               HumanSeconds(entry.compile_seconds()), Age(entry.last_used_unix_ms())});
     bytes += entry.bytes();
   }
   return Outcome{

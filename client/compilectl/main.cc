@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/compilectl/command.h"
 #include "client/compilectl/report.h"
 #include "compiler/support/error.h"
@@ -16,16 +17,20 @@ namespace preheat::cli {
 namespace {
 
 void AddGlobals(CLI::App& app, Globals& globals) {
-  app.add_option("--server", globals.client.server, "HOST:PORT of preheatd (PREHEAT_SERVER; default localhost:7433)");
+  app.add_option("--server", globals.client.server, "HOST:PORT of preheatd (PREHEAT_SERVER; default localhost:7433)")
+      ->type_name("HOST:PORT");
   app.add_flag("--json", globals.json, "one JSON document on stdout");
   app.add_flag("-q,--quiet", globals.quiet, "no progress on stderr");
   app.add_option("--timeout", globals.timeout_seconds, "seconds that one call to the server may take")
-      ->check(CLI::Range(0.001, 86400.0))
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.001, 86400.0).description(""))
       ->capture_default_str();
-  app.add_option("--tls-ca", globals.client.tls_ca, "PEM file of the authority that signed the server");
-  app.add_option("--tls-cert", globals.client.tls_cert, "PEM file of the client's certificate");
-  app.add_option("--tls-key", globals.client.tls_key, "PEM file of the client's key");
-  app.add_option("--token-file", globals.client.token_file, "file with the bearer token (PREHEAT_TOKEN_FILE)");
+  app.add_option("--tls-ca", globals.client.tls_ca, "PEM file of the authority that signed the server")
+      ->type_name("FILE");
+  app.add_option("--tls-cert", globals.client.tls_cert, "PEM file of the client's certificate")->type_name("FILE");
+  app.add_option("--tls-key", globals.client.tls_key, "PEM file of the client's key")->type_name("FILE");
+  app.add_option("--token-file", globals.client.token_file, "file with the bearer token (PREHEAT_TOKEN_FILE)")
+      ->type_name("FILE");
 }
 
 std::vector<Command> AddCommands(CLI::App& app) {
@@ -78,6 +83,7 @@ int Main(int argc, char** argv) {
   CLI::App app("Preheat compiles tensor programs once and keeps the result.", "compilectl");
   Globals globals;
   AddGlobals(app, globals);
+  app.set_version_flag("--version", absl::StrCat("compilectl ", PREHEAT_VERSION));
   app.require_subcommand(1);
   const std::vector<Command> commands = AddCommands(app);
   // Known before the flags are: an error in them is a document too.

@@ -136,14 +136,22 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags, const std::string& what) {
   app.add_option(what, flags.model,
                  what == "MODEL" ? "a .pt2 archive or a .preheat bundle"
                                  : "a .pt2 archive, a .preheat bundle, or a key (6 digits or more of it)")
+      ->type_name("")
       ->required();
-  app.add_option("--dim", flags.dims, "value of a symbolic dimension: seq=128 (repeatable)")->take_all();
-  app.add_option("--input", flags.inputs, "shape of an input: x=f32[8,128] (repeatable)")->take_all();
-  app.add_option("--program", flags.program, "which program of a bundle");
+  app.add_option("--dim", flags.dims, "value of a symbolic dimension: seq=128 (repeatable)")
+      ->type_name("NAME=N")
+      ->take_all();
+  app.add_option("--input", flags.inputs, "shape of an input: x=f32[8,128] (repeatable)")
+      ->type_name("NAME=TYPE[SIZES]")
+      ->take_all();
+  app.add_option("--program", flags.program, "which program of a bundle")->type_name("NAME");
   app.add_option("--target", flags.target, "cpu, cuda, or a canonical target such as cpu:x86-64-v3")
+      ->type_name("TARGET")
       ->capture_default_str();
-  app.add_option("--mode", flags.mode, "fast, tuned or background");
-  app.add_option("--exclude", flags.exclude, "operator that stays an extern call: aten.gelu (repeatable)")->take_all();
+  app.add_option("--mode", flags.mode, "fast, tuned or background")->type_name("MODE");
+  app.add_option("--exclude", flags.exclude, "operator that stays an extern call: aten.gelu (repeatable)")
+      ->type_name("OPERATOR")
+      ->take_all();
   app.add_flag("--freeze", flags.freeze, "weights change only with a refresh: they may be packed and folded");
 }
 

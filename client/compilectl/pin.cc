@@ -15,8 +15,8 @@ struct Flags {
 };
 
 void AddFlags(CLI::App& app, Flags& flags) {
-  app.add_option("KEY", flags.key, "the key, or its first digits")->required();
-  app.add_option("--job", flags.job, "the job (PREHEAT_JOB_ID, TORCHELASTIC_RUN_ID or SLURM_JOB_ID)");
+  app.add_option("KEY", flags.key, "the key, or its first digits")->type_name("")->required();
+  app.add_option("--job", flags.job, "the job (PREHEAT_JOB_ID, TORCHELASTIC_RUN_ID or SLURM_JOB_ID)")->type_name("JOB");
 }
 
 // A client that speaks for the job.
@@ -39,7 +39,7 @@ absl::StatusOr<Outcome> Pin(Context& context, const Flags& flags) {
   RETURN_IF_ERROR(client.Pin(manifest.key(), generation));
   return Outcome{
       {{"key", manifest.key()}, {"generation", generation}, {"job", client.options().job_id}},
-      absl::StrCat("job ", client.options().job_id, " stays at generation ", generation, " of ", manifest.key(), "\n")};
+      absl::StrCat(manifest.key(), "\njob ", client.options().job_id, " stays at generation ", generation, "\n")};
 }
 
 absl::StatusOr<Outcome> Unpin(Context& context, const Flags& flags) {
@@ -47,7 +47,7 @@ absl::StatusOr<Outcome> Unpin(Context& context, const Flags& flags) {
   ASSIGN_OR_RETURN(std::string key, ResolveKey(context, flags.key));
   RETURN_IF_ERROR(client.Unpin(key));
   return Outcome{{{"key", key}, {"job", client.options().job_id}},
-                 absl::StrCat("job ", client.options().job_id, " no longer pins ", key, "\n")};
+                 absl::StrCat(key, "\njob ", client.options().job_id, " no longer pins it\n")};
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ Command AddPin(CLI::App& root) {
   CLI::App* app = root.add_subcommand("pin", "keep a job at one generation of a key");
   auto flags = std::make_shared<Flags>();
   AddFlags(*app, *flags);
-  app->add_option("--generation", flags->generation, "which one (default: the newest)");
+  app->add_option("--generation", flags->generation, "which one (default: the newest)")->type_name("N");
   return {app, [flags](Context& context) { return Pin(context, *flags); }};
 }
 

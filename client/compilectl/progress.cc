@@ -9,7 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "client/compilectl/table.h"
+#include "compiler/support/human.h"
 
 namespace preheat::cli {
 namespace {
@@ -24,7 +24,7 @@ int TerminalWidth(int fd) {
   if (variable != nullptr && absl::SimpleAtoi(variable, &columns) && columns > 0) return columns;
   winsize size{};
   if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 100;
+  return 80;
 }
 
 Progress::Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
@@ -44,6 +44,10 @@ void Progress::Items(int done, int total, absl::string_view last) {
   Draw(total > 0 ? static_cast<double>(done) / total : 1.0, absl::StrCat(done, "/", total, " ", last));
 }
 
+void Progress::Working(int done, int total, absl::string_view what, const v1::Progress& progress) {
+  if (terminal_) Items(done, total, absl::StrCat(what, ": ", progress.stage()));
+}
+
 void Progress::Note(absl::string_view line) {
   if (quiet_) return;
   Clear();
@@ -59,14 +63,16 @@ void Progress::Clear() {
 
 void Progress::Draw(double fraction, absl::string_view text) {
   if (quiet_) return;
+  const std::string printable = Printable(text);
   if (!terminal_) {
-    if (text == last_line_) return;
-    last_line_ = std::string(text);
+    if (printable == last_line_) return;
+    last_line_ = printable;
     std::fprintf(stderr, "%s\n", last_line_.c_str());
     return;
   }
   const int filled = std::clamp(static_cast<int>(fraction * kBarWidth), 0, kBarWidth);
-  const std::string bar = absl::StrCat("[", std::string(filled, '#'), std::string(kBarWidth - filled, ' '), "] ", text);
+  const std::string bar =
+      absl::StrCat("[", std::string(filled, '#'), std::string(kBarWidth - filled, ' '), "] ", printable);
   std::fprintf(stderr, "\r\033[K%s",
                Shorten(bar, static_cast<size_t>(std::max(8, TerminalWidth(STDERR_FILENO) - 1))).c_str());
   std::fflush(stderr);

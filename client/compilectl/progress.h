@@ -22,6 +22,8 @@ class Progress {
   void Stage(absl::string_view what, const v1::Progress& progress);
   // `done` of `total` items; `last` is the one that has just ended.
   void Items(int done, int total, absl::string_view last);
+  // Meanwhile: what one of the items is doing. Only a bar shows it.
+  void Working(int done, int total, absl::string_view what, const v1::Progress& progress);
   // A line that stays.
   void Note(absl::string_view line);
   // Removes the bar, so that what follows starts on a clean line.
@@ -37,7 +39,7 @@ class Progress {
   std::string last_line_;  // guarded by mutex_: the last plain line, so that none is repeated
 };
 
-// Columns of the terminal on that file descriptor: COLUMNS, what the terminal says, else 100.
+// Columns of the terminal on that file descriptor: COLUMNS, what the terminal says, else 80.
 int TerminalWidth(int fd);
 
 }  // namespace preheat::cli

@@ -5,12 +5,22 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "client/cpp/rpc_status.h"
 #include "compiler/ir/dtype.h"
 #include "compiler/support/error.h"
+#include "compiler/support/human.h"
 
 namespace preheat::cli {
 namespace {
+
+// Compilers' messages have lines.
+std::string PrintableLines(absl::string_view text) {
+  return absl::StrJoin(absl::StrSplit(text, '\n'), "\n",
+                       [](std::string* out, absl::string_view line) { out->append(Printable(line)); });
+}
 
 std::string DTypeText(v1::DType dtype) {
   if (dtype < v1::DTYPE_BOOL || dtype > v1::DTYPE_C128) return "unknown";
@@ -41,19 +51,23 @@ Json Time(int64_t unix_ms) {
 
 Json ErrorObject(const absl::Status& status) {
   const Error error = GetError(status);
-  return {{"code", CodeName(status.code())},
-          {"kind", error.kind},
-          {"message", error.message},
-          {"where", error.where},
-          {"fix", error.fix}};
+  Json object = {{"code", CodeName(status.code())},
+                 {"kind", error.kind},
+                 {"message", error.message},
+                 {"where", error.where},
+                 {"fix", error.fix}};
+  if (const std::string id = RequestIdOf(status); !id.empty()) object["request_id"] = id;
+  return object;
 }
 
 std::string ErrorText(const absl::Status& status) {
   const Error error = GetError(status);
-  std::string text = absl::StrCat("error: ", error.message, "\n");
-  if (!error.where.empty()) absl::StrAppend(&text, "  where: ", error.where, "\n");
-  if (!error.fix.empty()) absl::StrAppend(&text, "  fix:   ", error.fix, "\n");
-  absl::StrAppend(&text, "  kind:  ", error.kind, " (", CodeName(status.code()), ")\n");
+  std::string text = absl::StrCat("error: ", PrintableLines(error.message), "\n");
+  if (!error.where.empty()) absl::StrAppend(&text, "  where:   ", Printable(error.where), "\n");
+  if (!error.fix.empty()) absl::StrAppend(&text, "  fix:     ", PrintableLines(error.fix), "\n");
+  absl::StrAppend(&text, "  kind:    ", error.kind, " (", CodeName(status.code()), ")\n");
+  if (const std::string id = RequestIdOf(status); !id.empty())
+    absl::StrAppend(&text, "  request: ", id, " in the server's log\n");
   return text;
 }
 
@@ -153,6 +167,8 @@ Json ManifestObject(const v1::Manifest& manifest) {
                        {"max", symbol.has_max() ? Json(symbol.max()) : Json(nullptr)}});
   }
   const v1::Toolchain& toolchain = manifest.toolchain();
+  v1::StageSeconds seconds = manifest.seconds();
+  seconds.set_verify(manifest.evidence().seconds());
   return {{"key", manifest.key()},
           {"generation", manifest.generation()},
           {"tuned", manifest.tuned()},
@@ -172,7 +188,7 @@ Json ManifestObject(const v1::Manifest& manifest) {
           {"ir", blob(manifest.ir())},
           {"program", blob(manifest.program())},
           {"source", blob(manifest.source())},
-          {"stage_seconds", StageObject(manifest.seconds())}};
+          {"stage_seconds", StageObject(seconds)}};
 }
 
 }  // namespace preheat::cli

@@ -20,7 +20,7 @@ Json Measured(double value);
 // "2026-11-29T16:20:08Z"; null for 0.
 Json Time(int64_t unix_ms);
 
-Json ErrorObject(const absl::Status& status);       // {"code", "kind", "message", "where", "fix"}
+Json ErrorObject(const absl::Status& status);       // {"code", "kind", "message", "where", "fix"}, "request_id" if any
 std::string ErrorText(const absl::Status& status);  // for people, several lines
 
 const char* ResultName(v1::Result result);         // "hit"

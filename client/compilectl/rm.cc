@@ -70,9 +70,9 @@ absl::StatusOr<Outcome> Rm(Context& context, const Flags& flags) {
 Command AddRm(CLI::App& root) {
   CLI::App* app = root.add_subcommand("rm", "remove entries from the cache");
   auto flags = std::make_shared<Flags>();
-  app->add_option("KEY", flags->key, "the key, or its first digits");
-  app->add_option("--older-than", flags->older_than, "entries not used for so long: 30d, 12h");
-  app->add_option("--target", flags->target, "entries of that target");
+  app->add_option("KEY", flags->key, "the key, or its first digits")->type_name("");
+  app->add_option("--older-than", flags->older_than, "entries not used for so long: 30d, 12h")->type_name("AGE");
+  app->add_option("--target", flags->target, "entries of that target")->type_name("TARGET");
   return {app, [flags](Context& context) { return Rm(context, *flags); }};
 }
 

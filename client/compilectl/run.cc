@@ -145,7 +145,7 @@ absl::StatusOr<Outcome> Run(Context& context, const Flags& flags) {
                       {"gb_per_s", Number(gb_per_s)},
                       {"tflop_per_s", Number(tflop_per_s)}};
   outcome.text = absl::StrCat(result.key(), "\n", ResultName(result.result()), ", ready in ", HumanNumber(seconds),
-                              " s; ", fetched.weights, "; ", flags.repeat, " runs\npreheat  ", HumanNumber(times.p50),
+                              " s\n", fetched.weights, "; ", flags.repeat, " runs\npreheat  ", HumanNumber(times.p50),
                               " ms (p99 ", HumanNumber(times.p99), " ms), ", HumanNumber(gb_per_s), " GB/s, ",
                               HumanNumber(tflop_per_s), " TFLOP/s\n");
   if (std::isfinite(eager_ms))
@@ -162,7 +162,10 @@ Command AddRun(CLI::App& root) {
   CLI::App* app = root.add_subcommand("run", "fetch a program and time it, eager beside it");
   auto flags = std::make_shared<Flags>();
   AddModelFlags(*app, *flags, "MODEL|KEY");
-  app->add_option("--repeat", flags->repeat, "timed runs")->check(CLI::Range(1, 1000000))->capture_default_str();
+  app->add_option("--repeat", flags->repeat, "timed runs")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000000).description(""))
+      ->capture_default_str();
   app->add_flag("--no-eager", flags->no_eager, "do not time eager");
   return {app, [flags](Context& context) { return Run(context, *flags); }};
 }

@@ -4,6 +4,8 @@
 #include "absl/time/time.h"
 #include "client/compilectl/command.h"
 #include "client/compilectl/local_server.h"
+#include "client/compilectl/report.h"
+#include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 
 namespace preheat::cli {
@@ -17,7 +19,9 @@ struct Flags {
 };
 
 void AddFlags(CLI::App& app, Flags& flags) {
-  app.add_option("--data-dir", flags.data_dir, "where the server keeps its state")->capture_default_str();
+  app.add_option("--data-dir", flags.data_dir, "where the server keeps its state")
+      ->type_name("FOLDER")
+      ->capture_default_str();
 }
 
 Json Document(const LocalServer& server, const std::string& state, const std::string& data_dir) {
@@ -27,6 +31,21 @@ Json Document(const LocalServer& server, const std::string& state, const std::st
           {"port", server.port},
           {"http_port", server.http_port},
           {"data_dir", data_dir}};
+}
+
+// Documents of a failing status hold an error beside the state.
+absl::Status NoServer(const std::string& data_dir) {
+  return MakeError(absl::StatusCode::kNotFound, {.kind = "no_server",
+                                                 .message = absl::StrCat("no server runs in ", data_dir),
+                                                 .where = data_dir,
+                                                 .fix = "start one with `compilectl server start`"});
+}
+absl::Status NotReady(const LocalServer& server, const std::string& data_dir) {
+  return MakeError(absl::StatusCode::kUnavailable,
+                   {.kind = "not_ready",
+                    .message = absl::StrCat("preheatd (pid ", server.pid, ") runs, but no worker is up"),
+                    .where = data_dir,
+                    .fix = "see preheatd.log and worker-0.log there"});
 }
 
 absl::StatusOr<Outcome> Start(const Flags& flags) {
@@ -39,10 +58,10 @@ absl::StatusOr<Outcome> Start(const Flags& flags) {
   if (!flags.config.empty()) options.flags.insert(options.flags.end(), {"--config", flags.config});
   const bool before = FindServer(flags.data_dir).has_value();
   ASSIGN_OR_RETURN(LocalServer server, StartServer(options));
-  return Outcome{
-      Document(server, "running", flags.data_dir),
-      absl::StrCat("preheatd ", before ? "runs already" : "is ready", " at ", server.address(), " (pid ", server.pid,
-                   ", http://127.0.0.1:", server.http_port, "/, data in ", flags.data_dir, ")\n")};
+  return Outcome{Document(server, "running", flags.data_dir),
+                 absl::StrCat("preheatd ", before ? "runs already" : "is ready", " at ", server.address(), " (pid ",
+                              server.pid, ")\n  status page  http://127.0.0.1:", server.http_port, "/\n  data         ",
+                              flags.data_dir, "\n")};
 }
 
 absl::StatusOr<Outcome> Stop(const Flags& flags) {
@@ -53,14 +72,19 @@ absl::StatusOr<Outcome> Stop(const Flags& flags) {
 
 absl::StatusOr<Outcome> Status(const Flags& flags) {
   const std::optional<LocalServer> server = FindServer(flags.data_dir);
-  if (!server)
-    return Outcome{{{"state", "stopped"}, {"data_dir", flags.data_dir}},
-                   absl::StrCat("no server runs in ", flags.data_dir, "\n"),
+  if (!server) {
+    const absl::Status error = NoServer(flags.data_dir);
+    return Outcome{{{"state", "stopped"}, {"data_dir", flags.data_dir}, {"error", ErrorObject(error)}},
+                   absl::StrCat(error.message(), "\n"),
                    1};
-  const std::string state = IsReady(*server) ? "running" : "not_ready";
-  return Outcome{Document(*server, state, flags.data_dir),
-                 absl::StrCat(state, " at ", server->address(), " (pid ", server->pid, ")\n"),
-                 state == "running" ? 0 : 1};
+  }
+  const bool ready = IsReady(*server);
+  Outcome outcome{
+      Document(*server, ready ? "running" : "not_ready", flags.data_dir),
+      absl::StrCat(ready ? "running" : "not ready", " at ", server->address(), " (pid ", server->pid, ")\n"),
+      ready ? 0 : 1};
+  if (!ready) outcome.document["error"] = ErrorObject(NotReady(*server, flags.data_dir));
+  return outcome;
 }
 
 }  // namespace
@@ -70,15 +94,22 @@ Command AddServerStart(CLI::App& server) {
   auto flags = std::make_shared<Flags>();
   AddFlags(*app, *flags);
   app->add_option("--port", flags->port, "gRPC; 0 takes a free one")
-      ->check(CLI::Range(0, 65535))
+      ->type_name("PORT")
+      ->check(CLI::Range(0, 65535).description(""))
       ->capture_default_str();
   app->add_option("--http-port", flags->http_port, "metrics and status page; 0 takes a free one")
-      ->check(CLI::Range(0, 65535))
+      ->type_name("PORT")
+      ->check(CLI::Range(0, 65535).description(""))
       ->capture_default_str();
-  app->add_option("--workers", flags->workers, "worker processes")->check(CLI::Range(0, 1024))->capture_default_str();
-  app->add_option("--config", flags->config, "a preheatd.yaml");
-  app->add_option("--preheatd", flags->preheatd, "the program, if it is not beside this one");
-  app->add_option("--patience", flags->patience_seconds, "seconds to wait for it")->capture_default_str();
+  app->add_option("--workers", flags->workers, "worker processes")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1024).description(""))
+      ->capture_default_str();
+  app->add_option("--config", flags->config, "a preheatd.yaml")->type_name("FILE");
+  app->add_option("--preheatd", flags->preheatd, "the program, if it is not beside this one")->type_name("FILE");
+  app->add_option("--patience", flags->patience_seconds, "seconds to wait for it")
+      ->type_name("SECONDS")
+      ->capture_default_str();
   return {app, [flags](Context&) { return Start(*flags); }};
 }
 
@@ -86,7 +117,9 @@ Command AddServerStop(CLI::App& server) {
   CLI::App* app = server.add_subcommand("stop", "let the server finish its work and end");
   auto flags = std::make_shared<Flags>();
   AddFlags(*app, *flags);
-  app->add_option("--patience", flags->patience_seconds, "seconds to wait for its end")->capture_default_str();
+  app->add_option("--patience", flags->patience_seconds, "seconds to wait for its end")
+      ->type_name("SECONDS")
+      ->capture_default_str();
   return {app, [flags](Context&) { return Stop(*flags); }};
 }
 

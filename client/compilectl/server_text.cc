@@ -32,17 +32,22 @@ Json StatsObject(const v1::StatsReply& reply) {
           {"entries", reply.entries()},
           {"bytes", reply.bytes()},
           {"evicted_bytes", reply.evicted_bytes()},
-          {"corrupt", reply.corrupt()}};
+          {"corrupt", reply.corrupt()},
+          {"inflight", reply.inflight()},
+          {"queue_depth", reply.queue_depth()},
+          {"uptime_seconds", Number(reply.uptime_seconds())}};
 }
 
 std::string StatsText(const v1::StatsReply& reply) {
-  std::string text = "requests:";
-  for (const char* result : kResults) absl::StrAppend(&text, " ", Count(reply, result), " ", result);
-  absl::StrAppend(&text, "\nhit rate: ", Total(reply) == 0 ? "-" : absl::StrFormat("%.1f %%", 100 * reply.hit_rate()),
-                  "; seconds saved: ", HumanSeconds(reply.seconds_saved()), "\ncache: ", reply.entries(), " entries, ",
-                  HumanBytes(reply.bytes()), "; evicted ", HumanBytes(reply.evicted_bytes()), "; corrupt ",
-                  reply.corrupt(), "\n");
-  return text;
+  const auto count = [&](const char* result) { return absl::StrCat(Count(reply, result), " ", result); };
+  return absl::StrCat("requests       ", count("hit"), ", ", count("compiled"), ", ", count("coalesced"),
+                      "\n               ", count("negative"), ", ", count("refused"), ", ", count("failed"),
+                      "\nhit rate       ", Total(reply) == 0 ? "-" : absl::StrFormat("%.1f %%", 100 * reply.hit_rate()),
+                      "\nseconds saved  ", HumanSeconds(reply.seconds_saved()), "\ncache          ", reply.entries(),
+                      " entries, ", HumanBytes(reply.bytes()), "\nevicted        ", HumanBytes(reply.evicted_bytes()),
+                      "\ncorrupt blobs  ", reply.corrupt(), "\nin flight      ", reply.inflight(), " requests, ",
+                      reply.queue_depth(), " tasks waiting\nup             ", HumanSeconds(reply.uptime_seconds()),
+                      "\n");
 }
 
 Json WorkersObject(const v1::ListWorkersReply& reply) {
@@ -53,7 +58,10 @@ Json WorkersObject(const v1::ListWorkersReply& reply) {
                        {"target", worker.target()},
                        {"state", worker.state()},
                        {"tasks", worker.tasks()},
-                       {"crashes", worker.crashes()}});
+                       {"crashes", worker.crashes()},
+                       {"task", worker.task().empty() ? Json(nullptr) : Json(worker.task())},
+                       {"task_seconds", worker.task().empty() ? Json(nullptr) : Number(worker.task_seconds())},
+                       {"resident_bytes", worker.resident_bytes()}});
   }
   return {{"workers", workers}};
 }
@@ -64,10 +72,14 @@ std::string WorkersText(const v1::ListWorkersReply& reply) {
                {.header = "target", .shrinks = true},
                {.header = "state"},
                {.header = "tasks", .right = true},
-               {.header = "crashes", .right = true}});
+               {.header = "crashes", .right = true},
+               {.header = "memory", .right = true, .optional = true},
+               {.header = "now", .shrinks = true}});
   for (const v1::WorkerInfo& worker : reply.workers()) {
+    const std::string now =
+        worker.task().empty() ? "-" : absl::StrCat(worker.task(), ", ", HumanSeconds(worker.task_seconds()));
     table.Add({worker.id(), worker.device(), worker.target(), worker.state(), absl::StrCat(worker.tasks()),
-               absl::StrCat(worker.crashes())});
+               absl::StrCat(worker.crashes()), HumanBytes(worker.resident_bytes()), now});
   }
   return table.empty() ? "no workers\n" : table.Render();
 }

@@ -25,7 +25,7 @@ std::string Text(const v1::Manifest& manifest) {
                    StateName(manifest.evidence().state()), "\ntoolchain   epoch ", toolchain.compiler_epoch(), ", ",
                    toolchain.host_compiler(), toolchain.device_compiler().empty() ? "" : ", ",
                    toolchain.device_compiler(), ", plan version ", toolchain.plan_version(), "\n");
-  Table blobs({{.header = "blob"}, {.header = "bytes", .right = true}, {.header = "digest"}});
+  Table blobs({{.header = "blob"}, {.header = "bytes", .right = true}, {.header = "digest", .shrinks = true}});
   auto add = [&](const char* what, const v1::BlobRef& blob) {
     if (!blob.digest().empty()) blobs.Add({what, HumanBytes(blob.size_bytes()), blob.digest()});
   };
@@ -74,7 +74,7 @@ absl::StatusOr<Outcome> Show(Context& context, const Flags& flags) {
 Command AddShow(CLI::App& root) {
   CLI::App* app = root.add_subcommand("show", "one entry of the cache: its manifest, source, plan or IR");
   auto flags = std::make_shared<Flags>();
-  app->add_option("KEY", flags->key, "the key, or its first digits")->required();
+  app->add_option("KEY", flags->key, "the key, or its first digits")->type_name("")->required();
   app->add_flag("--source", flags->source, "the generated source");
   app->add_flag("--plan", flags->plan, "what the runtime executes, as JSON");
   app->add_flag("--ir", flags->ir, "the canonical program");

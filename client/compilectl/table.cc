@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "client/compilectl/progress.h"
 
 namespace preheat::cli {
@@ -18,34 +18,55 @@ constexpr int kUncut = 1 << 20;    // into a file nothing is cut
 
 }  // namespace
 
-std::string Table::Render() const { return Render(isatty(STDOUT_FILENO) ? TerminalWidth(STDOUT_FILENO) : kUncut); }
+void Table::Add(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = Printable(cell);
+  rows_.push_back(std::move(cells));
+}
 
-std::string Table::Render(int width) const {
-  std::vector<size_t> widths;
-  size_t total = kGap.size() * (columns_.size() - 1);
+std::string Table::Render() const {
+  const bool bounded = isatty(STDOUT_FILENO) != 0 || std::getenv("COLUMNS") != nullptr;
+  return Render(bounded ? TerminalWidth(STDOUT_FILENO) : kUncut);
+}
+
+// The width of each column, and which are shown at all.
+std::vector<size_t> Table::FitColumns(size_t width, std::vector<bool>& shown) const {
+  std::vector<size_t> widths, least;
   for (size_t c = 0; c < columns_.size(); ++c) {
-    size_t widest = columns_[c].header.size();
-    for (const auto& row : rows_) widest = std::max(widest, row[c].size());
-    widths.push_back(widest);
-    total += widest;
+    size_t widest = Columns(columns_[c].header);
+    for (const auto& row : rows_) widest = std::max(widest, Columns(row[c]));
+    widths.push_back(widest + kGap.size());
+    least.push_back(columns_[c].shrinks ? std::min(widest, kLeastWidth) + kGap.size() : widths[c]);
   }
-  while (total > static_cast<size_t>(width)) {
+  width += kGap.size();  // no gap behind the last
+  for (size_t c = columns_.size(); c-- > 0 && std::accumulate(least.begin(), least.end(), size_t{0}) > width;) {
+    if (!columns_[c].optional) continue;
+    shown[c] = false;
+    widths[c] = least[c] = 0;
+  }
+  for (size_t total = std::accumulate(widths.begin(), widths.end(), size_t{0}); total > width; --total) {
     size_t* widest = nullptr;
     for (size_t c = 0; c < columns_.size(); ++c) {
-      if (columns_[c].shrinks && widths[c] > kLeastWidth && (widest == nullptr || widths[c] > *widest))
-        widest = &widths[c];
+      if (widths[c] > least[c] && (widest == nullptr || widths[c] > *widest)) widest = &widths[c];
     }
     if (widest == nullptr) break;
     --*widest;
-    --total;
   }
+  for (size_t& column : widths) column -= std::min(column, kGap.size());
+  return widths;
+}
+
+std::string Table::Render(int width) const {
+  std::vector<bool> shown(columns_.size(), true);
+  const std::vector<size_t> widths = FitColumns(static_cast<size_t>(width), shown);
   std::string text;
   auto add_line = [&](auto cell_of) {
     std::string line;
     for (size_t c = 0; c < columns_.size(); ++c) {
+      if (!shown[c]) continue;
       const std::string cell = Shorten(cell_of(c), widths[c]);
-      const std::string pad(widths[c] - std::min(widths[c], cell.size()), ' ');
-      absl::StrAppend(&line, c == 0 ? "" : kGap, columns_[c].right ? pad : "", cell, columns_[c].right ? "" : pad);
+      const std::string pad(widths[c] - std::min(widths[c], Columns(cell)), ' ');
+      absl::StrAppend(&line, line.empty() ? "" : kGap, columns_[c].right ? pad : "", cell,
+                      columns_[c].right ? "" : pad);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     absl::StrAppend(&text, line, "\n");
@@ -54,30 +75,5 @@ std::string Table::Render(int width) const {
   for (const auto& row : rows_) add_line([&](size_t c) { return absl::string_view(row[c]); });
   return text;
 }
-
-std::string Shorten(absl::string_view text, size_t width) {
-  if (text.size() <= width) return std::string(text);
-  if (width <= 3) return std::string(text.substr(0, width));
-  return absl::StrCat(text.substr(0, width - 3), "...");
-}
-
-std::string HumanBytes(int64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < std::size(kUnits)) value /= 1024, ++unit;
-  return unit == 0 ? absl::StrFormat("%d B", bytes) : absl::StrFormat("%.1f %s", value, kUnits[unit]);
-}
-
-std::string HumanSeconds(double seconds) {
-  if (!std::isfinite(seconds)) return "-";
-  if (seconds >= 3600)
-    return absl::StrFormat("%d h %02d min", static_cast<int>(seconds / 3600),
-                           static_cast<int>(std::fmod(seconds, 3600) / 60));
-  if (seconds >= 1) return absl::StrFormat("%.1f s", seconds);
-  return absl::StrFormat("%.3g ms", seconds * 1e3);
-}
-
-std::string HumanNumber(double value) { return std::isfinite(value) ? absl::StrFormat("%.4g", value) : "-"; }
 
 }  // namespace preheat::cli

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "absl/strings/str_cat.h"
 
 namespace preheat::cli {
@@ -24,13 +22,17 @@ TEST(Table, ColumnsThatMayNotShrinkStayWhole) {
   EXPECT_EQ(table.Render(20), absl::StrCat("key\n", std::string(64, 'a'), "\n"));
 }
 
-TEST(Human, NumbersReadWell) {
-  EXPECT_EQ(HumanBytes(12), "12 B");
-  EXPECT_EQ(HumanBytes(1536 * 1024), "1.5 MiB");
-  EXPECT_EQ(HumanSeconds(0.00456), "4.56 ms");
-  EXPECT_EQ(HumanSeconds(12.34), "12.3 s");
-  EXPECT_EQ(HumanSeconds(3725), "1 h 02 min");
-  EXPECT_EQ(HumanNumber(std::nan("")), "-");
+TEST(Table, OptionalColumnsGoFirst) {
+  Table table({{.header = "key"}, {.header = "compile", .optional = true}, {.header = "used"}});
+  table.Add({"0123456789ab", "12.3 s", "now"});
+  EXPECT_EQ(table.Render(27), "key           compile  used\n0123456789ab  12.3 s   now\n");
+  EXPECT_EQ(table.Render(26), "key           used\n0123456789ab  now\n");
+}
+
+TEST(Table, CellsOfOthersAreCountedAndCutAsCharacters) {
+  Table table({{.header = "name", .shrinks = true}, {.header = "n", .right = true}});
+  table.Add({"gr\xc3\xbc\xc3\x9f\xc3\xa4rger\x1b", "1"});
+  EXPECT_EQ(table.Render(11), "name      n\ngr\xc3\xbc\xc3\x9f\xc3\xa4...  1\n");
 }
 
 }  // namespace

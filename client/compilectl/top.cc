@@ -38,7 +38,8 @@ Command AddTop(CLI::App& root) {
   CLI::App* app = root.add_subcommand("top", "workers and counters, live");
   auto interval = std::make_shared<double>(1);
   app->add_option("--interval", *interval, "seconds between looks")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 3600.0).description(""))
       ->capture_default_str();
   return {app, [interval](Context& context) { return Top(context, *interval); }};
 }

@@ -55,7 +55,7 @@ std::string Text(const v1::VerifyReply& reply, bool own) {
   std::string text = absl::StrCat(
       reply.key(), "\n", reply.ok() ? "ok" : absl::StrCat("FAILED (", StateName(evidence.state()), ")"),
       evidence.reason().empty() ? "" : ": ", evidence.reason(), "\nerror ", HumanNumber(evidence.rel_error()),
-      " against float64, eager's own ", HumanNumber(evidence.eager_rel_error()), "; ",
+      " against float64, eager's own ", HumanNumber(evidence.eager_rel_error()), "\n",
       own ? "the model's own weights" : "made-up inputs", "\n");
   Table table({{.header = "output", .right = true},
                {.header = "type"},
@@ -96,7 +96,7 @@ Command AddVerify(CLI::App& root) {
   CLI::App* app = root.add_subcommand("verify", "an artifact's error against float64, beside eager's own");
   auto flags = std::make_shared<Flags>();
   AddModelFlags(*app, *flags, "MODEL|KEY");
-  app->add_option("--seed", flags->seed, "of inputs that are made up")->capture_default_str();
+  app->add_option("--seed", flags->seed, "of inputs that are made up")->type_name("N")->capture_default_str();
   return {app, [flags](Context& context) { return Verify(context, *flags); }};
 }
 

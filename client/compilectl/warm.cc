@@ -124,7 +124,9 @@ void RunAll(Context& context, std::vector<Bucket>& buckets) {
     for (size_t i; (i = next.fetch_add(1)) < buckets.size();) {
       Bucket& bucket = buckets[i];
       const absl::Time start = absl::Now();
-      absl::StatusOr<v1::CompileResult> result = client.Request(bucket.program->source, bucket.options);
+      absl::StatusOr<v1::CompileResult> result = client.Request(
+          bucket.program->source, bucket.options,
+          [&](const v1::Progress& progress) { context.progress().Working(done, total, Label(bucket), progress); });
       bucket.seconds = absl::ToDoubleSeconds(absl::Now() - start);
       bucket.error = result.status();
       if (result.ok()) bucket.result = *std::move(result);
@@ -199,8 +201,8 @@ absl::StatusOr<Outcome> Warm(Context& context, const Flags& flags) {
 Command AddWarm(CLI::App& root) {
   CLI::App* app = root.add_subcommand("warm", "compile every bucket of a buckets.yaml");
   auto flags = std::make_shared<Flags>();
-  app->add_option("--shapes", flags->shapes, "the buckets.yaml")->required();
-  app->add_option("--mode", flags->mode, "fast, tuned or background, instead of what the file says");
+  app->add_option("--shapes", flags->shapes, "the buckets.yaml")->type_name("FILE")->required();
+  app->add_option("--mode", flags->mode, "fast, tuned or background, instead of what the file says")->type_name("MODE");
   app->add_flag("--check", flags->check, "compile nothing; fail if a bucket is missing");
   return {app, [flags](Context& context) { return Warm(context, *flags); }};
 }

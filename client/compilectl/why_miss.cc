@@ -27,11 +27,12 @@ absl::StatusOr<Outcome> WhyMiss(Context& context, const ModelFlags& flags) {
                       {"nearest_key", reply.nearest_key().empty() ? Json(nullptr) : Json(reply.nearest_key())},
                       {"differences", differences}};
   if (reply.hit())
-    outcome.text = absl::StrCat(reply.key(), " is stored: no miss\n");
+    outcome.text = absl::StrCat(reply.key(), "\nis stored: no miss\n");
   else if (reply.nearest_key().empty())
-    outcome.text = absl::StrCat(reply.key(), " is not stored, and nothing like it\n");
+    outcome.text = absl::StrCat(reply.key(), "\nis not stored, and nothing like it\n");
   else
-    outcome.text = absl::StrCat(reply.key(), " is not stored; nearest is ", reply.nearest_key(), "\n", table.Render());
+    outcome.text =
+        absl::StrCat(reply.key(), "\nis not stored; the nearest is\n", reply.nearest_key(), "\n\n", table.Render());
   return outcome;
 }
 

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
@@ -96,7 +97,7 @@ absl::Status Connection::Call(const std::function<absl::Status(grpc::ClientConte
     absl::Status status = attempt(context);
     const absl::Duration wait = backoff.Next();
     const bool again = absl::IsUnavailable(status) && made < options_.attempts && absl::Now() + wait < deadline;
-    if (!again) return status;
+    if (!again) return GetError(status).kind == "unreachable" ? status : WithRequestId(std::move(status), request_id);
     std::this_thread::sleep_for(absl::ToChronoMilliseconds(wait));
   }
 }

@@ -1,9 +1,16 @@
 #include "client/cpp/rpc_status.h"
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/support/error.h"
 
 namespace preheat {
+namespace {
+
+constexpr char kRequestId[] = "preheat/request_id";
+
+}  // namespace
+
 absl::Status FromWire(const v1::Error& error) {
   return MakeError(CodeFromName(error.code()),
                    {.kind = error.kind(), .message = error.message(), .where = error.where(), .fix = error.fix()});
@@ -30,6 +37,16 @@ absl::Status FromGrpc(const grpc::Status& status, const std::string& server) {
                             .fix = "ask again (a compile that was begun goes on), or raise the deadline"});
   }
   return MakeError(code, {.kind = "", .message = status.error_message(), .where = server, .fix = ""});
+}
+
+absl::Status WithRequestId(absl::Status status, absl::string_view id) {
+  if (!status.ok()) status.SetPayload(kRequestId, absl::Cord(id));
+  return status;
+}
+
+std::string RequestIdOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kRequestId);
+  return payload ? std::string(*payload) : std::string();
 }
 
 }  // namespace preheat

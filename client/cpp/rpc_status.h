@@ -3,7 +3,10 @@
 
 #include <grpcpp/support/status.h>
 
+#include <string>
+
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "proto/preheat/v1/compile.pb.h"
 
 namespace preheat {
@@ -14,6 +17,10 @@ absl::Status FromWire(const v1::Error& error);
 // OK for OK. The server's own Error when the call's details carry one; otherwise gRPC's code and text, where
 // kind "unreachable" means that no server answered and "deadline" that none answered in time.
 absl::Status FromGrpc(const grpc::Status& status, const std::string& server);
+
+// The call that failed, by the id under which the server's log has it. Empty for what never reached a server.
+absl::Status WithRequestId(absl::Status status, absl::string_view id);
+std::string RequestIdOf(const absl::Status& status);
 
 }  // namespace preheat
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -197,8 +198,12 @@ absl::StatusOr<v1::TaskDone> RunVerifyTask(const v1::VerifyTask& task, const Tas
     return NotPossible("workers do not run artifacts on a GPU yet");
   ASSIGN_OR_RETURN(AtenProgram program, ReadProgram(task));
   if (std::string why = WhyIncomparable(program); !why.empty()) return NotPossible(std::move(why));
+  const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<v1::TaskDone> done = Verify(task, program);
   if (!done.ok() && IsNoVerdict(done.status())) return NotPossible(std::string(done.status().message()));
+  if (done.ok())
+    done->mutable_evidence()->set_seconds(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return done;
 }
 

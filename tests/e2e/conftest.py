@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -15,7 +16,9 @@ MODELS = ("mlp", "mlp_dynamic", "bert", "bert_dynamic", "resnet18")
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder with an archive NAME.pt2 for each of MODELS."""
+    """A folder with an archive NAME.pt2 for each of MODELS. PREHEAT_TEST_MODELS names one that was made before."""
+    if made := os.environ.get("PREHEAT_TEST_MODELS"):
+        return pathlib.Path(made)
     folder = tmp_path_factory.mktemp("models")
     make = ROOT / "tests" / "models" / "make.py"
     subprocess.run(

@@ -157,7 +157,8 @@ class Client:
     @contextlib.contextmanager
     def _call(self, method: str) -> Iterator[tuple[grpc.Channel, float, list[tuple[str, str]]]]:
         deadline = time.monotonic() + self.config.deadline
-        metadata = [("x-preheat-request-id", secrets.token_hex(8)), *self._token()]
+        request_id = secrets.token_hex(8)
+        metadata = [("x-preheat-request-id", request_id), *self._token()]
         with self._channel() as channel:
             ready = grpc.channel_ready_future(channel)
             try:
@@ -167,7 +168,12 @@ class Client:
                 ready.cancel()
                 raise self._unreachable("nothing answered") from None
             except grpc.RpcError as error:
-                raise self._from_rpc(error, method) from None
+                failed = self._from_rpc(error, method)
+                failed.request_id = "" if failed.kind == "unreachable" else request_id
+                raise failed from None
+            except PreheatError as error:
+                error.request_id = request_id
+                raise
 
     def _channel(self) -> grpc.Channel:
         config = self.config
