@@ -42,6 +42,7 @@ struct Blocked {
 };
 
 Blocked Split(const Loop& loop, int64_t size) {
+  if (auto all = loop.size.constant()) size = std::min(size, *all);
   Loop block{loop.var + "_b", Expr::CeilDiv(loop.size, size)};
   Expr start = Expr::Symbol(block.var) * Expr(size);
   bool whole = Expr::Mod(loop.size, Expr(size)) == Expr(0);
@@ -94,7 +95,10 @@ bool BlockTranspose(Stage& stage, Kernel& kernel, int64_t line_size, int64_t run
   kernel.outer.push_back(run.block);
   kernel.extent = 1;
   for (const Loop& loop : kernel.outer) kernel.extent = kernel.extent * loop.size;
-  kernel.work = line_size * run_size;
+  auto at_most = [](const Loop& loop, int64_t size) { return std::min(size, loop.size.constant().value_or(size)); };
+  stage.block_lines = at_most(stage.loops[*transposed], line_size);
+  stage.block_run = at_most(stage.loops.back(), run_size);
+  kernel.work = stage.block_lines * stage.block_run;
   stage.loops = {line.within, run.within};
   stage.pieces[0].end = run.within.size;
   PlaceStatements(stage, kernel);

@@ -83,6 +83,9 @@ struct Stage {
   std::vector<Loop> loops;
   std::vector<int> accumulators;
   std::vector<Piece> pieces;
+  // In a block of something transposed (block_transpose.h): what the two loops are at most. Loads that jump along the
+  // last loop and are contiguous along the first may be copied to the block's own memory beforehand.
+  int64_t block_lines = 0, block_run = 0;
 };
 
 struct Item {  // exactly one: a statement, a store of depth <= 1, or a stage

@@ -58,6 +58,12 @@ std::vector<Expr> Factors(const Expr& size, std::vector<Expr> divisors) {
 
 }  // namespace
 
+std::vector<Expr> FactorsOf(const Loop& loop, const std::vector<Expr>& exprs) {
+  std::map<std::string, std::set<Expr>> divisors = Divisors(exprs);
+  auto it = divisors.find(loop.var);
+  return it == divisors.end() ? std::vector<Expr>{} : Factors(loop.size, {it->second.begin(), it->second.end()});
+}
+
 LoopNest::LoopNest(std::vector<Loop> loops) : loops_(std::move(loops)) {
   for (const Loop& loop : loops_) {
     sizes_.push_back(loop.size);

@@ -39,6 +39,10 @@ class LoopNest {
   int fresh_ = 0;
 };
 
+// The factors of a loop's size, from the outermost to the innermost, that make every divisor which `exprs` divide its
+// variable by a product of inner ones; empty when there is nothing to split.
+std::vector<ir::Expr> FactorsOf(const Loop& loop, const std::vector<ir::Expr>& exprs);
+
 }  // namespace preheat::codegen
 
 #endif  // PREHEAT_COMPILER_CODEGEN_LOOP_NEST_H_

@@ -14,6 +14,7 @@
 #include "compiler/codegen/loop_nest.h"
 #include "compiler/codegen/scalar_builder.h"
 #include "compiler/schedule/access.h"
+#include "compiler/support/status_macros.h"
 
 namespace preheat::codegen {
 
@@ -55,11 +56,12 @@ struct Reduction {
 class RegionLowering : private ScalarBuilder {
  public:
   RegionLowering(const schedule::Region& region, const std::vector<Target>& targets, const StridesFn& strides_of,
-                 const ir::Ranges& sizes, const Choices& choices, bool copy)
+                 const ir::Ranges& sizes, const Choices& choices, bool copy, std::vector<Expr> kept_sizes = {})
       : ScalarBuilder({region.inputs.begin(), region.inputs.end()}, strides_of, sizes, copy),
         region_(region),
         targets_(targets),
-        choices_(choices) {
+        choices_(choices),
+        kept_sizes_(std::move(kept_sizes)) {
     outer_count_ = region.outer;
   }
 
@@ -105,14 +107,38 @@ class RegionLowering : private ScalarBuilder {
     for (size_t t = 1; t < targets_.size(); ++t) {
       if (Dims(targets_[t].value.shape()) > Dims(targets_[most].value.shape())) most = t;
     }
-    std::vector<Loop> loops = MakeLoops("j", targets_[most].value.shape(), 2);
+    std::vector<size_t> order = MemoryOrder(targets_[most]);
+    std::vector<Expr> in_order;
+    for (size_t d : order) in_order.push_back(targets_[most].value.shape()[d]);
+    std::vector<Loop> loops = MakeLoops("j", in_order, 2);
+    std::vector<size_t> place(order.size());  // of each dimension's loop, dimensions in their own order
+    for (size_t i = 0; i < order.size(); ++i) {
+      place[i] = std::count_if(order.begin(), order.end(), [&](size_t d) { return d < order[i]; });
+    }
     auto body = [&](const Index& vars, const std::vector<Expr>& sizes, Piece& piece) {
-      Expr position = Flatten(vars, sizes);
+      Index logical(vars.size());
+      std::vector<Expr> logical_sizes(vars.size());
+      for (size_t i = 0; i < vars.size(); ++i) logical[place[i]] = vars[i], logical_sizes[place[i]] = sizes[i];
+      Expr position = Flatten(logical, logical_sizes);
       for (const Target& target : targets_) StoreAt(target, Simplified(position, target.value.shape()), piece.stores);
     };
     Stage stage = BuildStage(loops, body);
     if (!status_.ok()) return;
     DistributePointwise(std::move(stage));
+  }
+
+  // The dimensions of more than one element from the one with the longest stride in memory to the one with the
+  // shortest.
+  static std::vector<size_t> MemoryOrder(const Target& target) {
+    std::vector<size_t> order;
+    for (size_t d = 0; d < target.value.shape().size(); ++d) {
+      if (target.value.shape()[d] != Expr(1)) order.push_back(d);
+    }
+    bool known = std::all_of(order.begin(), order.end(), [&](size_t d) { return target.strides[d].is_constant(); });
+    if (!known) return order;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return *target.strides[a].constant() > *target.strides[b].constant(); });
+    return order;
   }
 
   static size_t Dims(const std::vector<Expr>& shape) {
@@ -222,6 +248,7 @@ class RegionLowering : private ScalarBuilder {
     };
     for (const Reduction& r : reductions_) consider(r.KeptSizes());
     for (const Target& target : targets_) consider(PrefixSizes(target.value.shape()));
+    if (!kept_sizes_.empty()) finest = kept_sizes_;
     bool tiled = region_.kind == schedule::RegionKind::kColumn;
     std::vector<Expr> sizes;
     for (const Expr& size : finest) {
@@ -326,7 +353,7 @@ class RegionLowering : private ScalarBuilder {
         Index at = Simplified(inner, reductions[i]->ReducedSizes());
         if (!at.empty()) kernel_.accumulators[accumulators[i]].position = at[0];
       }
-      for (const Target* target : targets) StoreAt(*target, RowIndex(target->value.shape(), inner), piece.stores);
+      for (const Target* target : targets) StoreAt(*target, TargetIndex(target->value.shape(), inner), piece.stores);
     };
     Stage stage = BuildStage(loops, body);
     if (!status_.ok()) return;
@@ -354,6 +381,23 @@ class RegionLowering : private ScalarBuilder {
     for (size_t i = 0; i < r.kept.size(); ++i) index[r.kept[i]] = kept[i];
     for (size_t i = 0; i < r.reduced.size(); ++i) index[r.reduced[i]] = reduced[i];
     return index;
+  }
+
+  // A target that a reduction over other than its last dimensions reads is stored in that reduction's order, so that
+  // each element is computed once for both; any other one row by row.
+  Index TargetIndex(const std::vector<Expr>& shape, const Expr& inner) {
+    for (const Reduction& r : reductions_) {
+      if (r.value.node->operand(0).shape() == shape && !KeepsLeading(r)) return OperandIndex(r, inner);
+    }
+    return RowIndex(shape, inner);
+  }
+
+  static bool KeepsLeading(const Reduction& r) {
+    size_t last_kept = 0, first_reduced = r.kept.size() + r.reduced.size();
+    const std::vector<Expr>& shape = r.value.node->operand(0).shape();
+    for (size_t d : r.kept) last_kept = shape[d] == Expr(1) ? last_kept : std::max(last_kept, d + 1);
+    for (size_t d : r.reduced) first_reduced = shape[d] == Expr(1) ? first_reduced : std::min(first_reduced, d);
+    return last_kept <= first_reduced;
   }
 
   Index RowIndex(const std::vector<Expr>& shape, const Expr& inner) {
@@ -508,18 +552,41 @@ class RegionLowering : private ScalarBuilder {
   const schedule::Region& region_;
   const std::vector<Target>& targets_;
   const Choices choices_;
+  const std::vector<Expr> kept_sizes_;  // not empty: the outer loops' sizes, the tile's last
   std::map<Value, int> levels_;
   std::vector<Reduction> reductions_;
   Index outer_index_;
   std::vector<Expr> outer_sizes_;
 };
 
+constexpr int64_t kLeastTile = 16;  // elements
+
+// Indices that divide the tile's variable cost more than all else in a vector loop. Outer loops for the quotients make
+// the tile's loop the remainder's, if that is long enough; empty otherwise.
+std::vector<Expr> WithoutDivisions(const Kernel& kernel) {
+  if (!kernel.tile_loop || kernel.accumulators.empty()) return {};
+  std::vector<Expr> exprs;
+  for (const Stmt& stmt : kernel.stmts) {
+    exprs.push_back(stmt.index);
+    exprs.insert(exprs.end(), stmt.conditions.begin(), stmt.conditions.end());
+  }
+  std::vector<Expr> factors = FactorsOf(*kernel.tile_loop, exprs);
+  if (factors.size() < 2 || factors.back().constant().value_or(0) < kLeastTile) return {};
+  std::vector<Expr> sizes;
+  for (const Loop& loop : kernel.outer) sizes.push_back(loop.size);
+  sizes.insert(sizes.end(), factors.begin(), factors.end());
+  return sizes;
+}
+
 }  // namespace
 
 absl::StatusOr<Kernel> LowerRegion(const schedule::Region& region, const std::vector<Target>& targets,
                                    const StridesFn& strides_of, const ir::Ranges& sizes, const Choices& choices,
                                    bool copy) {
-  return RegionLowering(region, targets, strides_of, sizes, choices, copy).Run();
+  ASSIGN_OR_RETURN(Kernel kernel, RegionLowering(region, targets, strides_of, sizes, choices, copy).Run());
+  std::vector<Expr> finer = WithoutDivisions(kernel);
+  if (finer.empty()) return kernel;
+  return RegionLowering(region, targets, strides_of, sizes, choices, copy, std::move(finer)).Run();
 }
 
 }  // namespace preheat::codegen

@@ -17,8 +17,8 @@ using StridesFn = std::function<std::vector<ir::Expr>(ir::Value)>;
 struct Choices {
   int tile = 256;           // elements of a tile in a tiled kernel that reduces
   int flat_tile = 4096;     // of one that does not
-  int line = 16, run = 64;  // of a block where something is transposed: elements loaded and stored in a row; 16 of f32
-                            // are a cache line
+  int line = 64, run = 64;  // of a block where something is transposed: elements loaded and stored in a row; a block of
+                            // f32 is half a first-level cache
   bool keep = true;         // rows keep costly values for later stages; otherwise each stage computes them again
 };
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/ir/equal.h"
 #include "compiler/ir/verify.h"
+#include "compiler/passes/choose_channels_last.h"
 #include "compiler/passes/eliminate_common.h"
 #include "compiler/passes/eliminate_dead_code.h"
 #include "compiler/passes/fold_channel_scales.h"
@@ -35,6 +36,7 @@ constexpr Pass kPasses[] = {
     {"eliminate_common", "activations of one value are found only where it is computed once", EliminateCommon},
     {"eliminate_dead_code", "dead users keep chains from forming", EliminateDeadCode},
     {"form_library_epilogues", "late: it hides elementwise operators from the rules above", FormLibraryEpilogues},
+    {"choose_channels_last", "after form_library_epilogues, which looks for chains without views", ChooseChannelsLast},
     {"simplify", "views around the new calls meet the views around the operators that are gone", Simplify},
     {"eliminate_common", "calls that share an operand look at one view of it", EliminateCommon},
     {"split_reductions", "after simplify, which would put the two halves together again", SplitReductions},

@@ -116,6 +116,7 @@ class Fuser {
     const auto uses = CountUsesThroughViews();
     cost_.assign(graph_.nodes().size(), 0);
     loads_.assign(graph_.nodes().size(), 0);
+    whole_loads_.assign(graph_.nodes().size(), 0);
     for (size_t i = 0; i < graph_.outputs().size(); ++i) {
       Value direct = layouts_.direct_outputs()[i];
       Require(direct ? direct : graph_.outputs()[i].value);
@@ -158,17 +159,20 @@ class Fuser {
     if (InMemory(node.op())) return;
     int id = node.id();
     if (IsCall(node.op()) || IsNodeKernel(node.op())) {
-      loads_[id] = 1;
+      loads_[id] = whole_loads_[id] = 1;
       return;
     }
-    int cost = OwnCost(node), loads = 0;
+    int cost = OwnCost(node), loads = 0, whole = 0;
     for (Value operand : node.operands()) {
       bool stored = InMemory(operand.node->op()) || roots_.count(operand);
       cost += stored ? 0 : cost_[operand.node->id()];
       loads += stored ? 1 : loads_[operand.node->id()];
+      whole += stored ? 1 : whole_loads_[operand.node->id()];
     }
-    cost_[id] = cost, loads_[id] = std::min(loads, 1000);
-    bool costly = cost >= kCostlyOps || loads >= 2;
+    if (node.op() == Op::kBroadcast) whole = 0;
+    cost_[id] = cost, loads_[id] = std::min(loads, 1000), whole_loads_[id] = std::min(whole, 1000);
+    // With one load of its own size, computing it again reads as much as it would itself be read, and spares the store.
+    bool costly = cost >= kCostlyOps || whole >= 2;
     if (ir::IsReduction(node.op())) roots_.insert(node.result());
     if (!ir::IsView(node.op()) && !IsLeaf(node.op()) && uses[id] > 1 && costly) roots_.insert(node.result());
     if (cost > 400 || loads > 48) {  // bounds the size of what is inlined
@@ -182,7 +186,7 @@ class Fuser {
         roots_.insert(base);
       }
     }
-    if (roots_.count(node.result())) cost_[id] = 0, loads_[id] = 1;
+    if (roots_.count(node.result())) cost_[id] = 0, loads_[id] = whole_loads_[id] = 1;
   }
 
   // Nodes whose result reads an operand's element more than once.
@@ -624,6 +628,7 @@ class Fuser {
   ir::Ranges ranges_;
   std::set<Value> roots_, required_;
   std::vector<int> cost_, loads_;  // of what is inlined, by node id
+  std::vector<int> whole_loads_;   // those of loads_ that are not broadcast
   std::vector<Group> groups_;
   std::vector<std::set<int>> consumers_;
   std::map<Value, int> group_of_;

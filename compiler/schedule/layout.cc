@@ -1,5 +1,6 @@
 #include "compiler/schedule/layout.h"
 
+#include <algorithm>
 #include <set>
 
 namespace preheat::schedule {
@@ -21,6 +22,10 @@ Value BelowReshapes(const GraphOutput& output) {
 
 bool IsMatMul(const ir::Node& node) {
   return node.op() == Op::kMatMul || (node.op() == Op::kFused && node.String("base") == "matmul");
+}
+
+bool IsConv(const ir::Node& node) {
+  return node.op() == Op::kConv || (node.op() == Op::kFused && node.String("base") == "conv");
 }
 
 // The only node that reads each node's results; null for several readers and for outputs.
@@ -61,6 +66,19 @@ void Layouts::PermuteProducts(const ir::Graph& graph) {
   }
 }
 
+// A convolution that somebody reads with channels last is stored so; its other readers go by strides as well.
+void Layouts::StoreChannelsLast(const ir::Graph& graph) {
+  for (const ir::Node& node : graph.nodes()) {
+    if (node.op() != Op::kPermute || !IsConv(*node.operand(0).node)) continue;
+    const std::vector<int64_t>& dims = node.Ints("dims");
+    bool channels_last = dims.size() >= 3 && dims.back() == 1 && std::is_sorted(dims.begin(), dims.end() - 1);
+    if (!channels_last) continue;
+    std::vector<ir::Expr> dense = ir::RowMajorStrides(node.results()[0].shape), strides(dims.size());
+    for (size_t i = 0; i < dims.size(); ++i) strides[dims[i]] = dense[i];
+    strides_.try_emplace(node.operand(0), strides);
+  }
+}
+
 Layouts::Layouts(const ir::Graph& graph) {
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     strides_[graph.input_values()[i]] = graph.inputs()[i].strides;
@@ -73,6 +91,7 @@ Layouts::Layouts(const ir::Graph& graph) {
     if (direct && value == output.value) strides_[value] = output.strides;
   }
   PermuteProducts(graph);
+  StoreChannelsLast(graph);
 }
 
 std::vector<ir::Expr> Layouts::StridesOf(Value value) const {

@@ -63,9 +63,17 @@ GemmPlan PlanMatMul(const CallSpec& call) {
 
 // --- Convolutions. x [n, c, s...], w [o, c / groups, window...], y [n, o, s...] ---
 
-// One image and group a batch: m runs over the group's channels of an activation, n over its positions.
-ResultRule ImageRule(const TensorSpec& t, int64_t groups) {
+// Images of so few positions are one product together.
+constexpr int64_t kFewPositions = 512;
+
+// m runs over a group's channels of an activation; n over the positions of one image, or of all.
+ResultRule ImageRule(const TensorSpec& t, int64_t groups, bool all_images) {
   const int64_t channels = t.sizes[1] / groups;
+  if (all_images) {
+    return {AllOffsets({{channels, t.strides[1]}}),
+            AllOffsets(Joined({{t.sizes[0], t.strides[0]}}, DimsOf(t, 2, t.rank()))),
+            AllOffsets({{groups, channels * t.strides[1]}})};
+  }
   return {AllOffsets({{channels, t.strides[1]}}), AllOffsets(DimsOf(t, 2, t.rank())),
           AllOffsets({{t.sizes[0], t.strides[0]}, {groups, channels * t.strides[1]}})};
 }
@@ -113,20 +121,23 @@ GemmPlan PlanForward(const CallSpec& call) {
   const TensorSpec &x = call.operands[0], &w = call.operands[1], &y = call.result;
   const int64_t channels = w.sizes[1], outputs = w.sizes[0] / call.groups, images = x.sizes[0];
   const Offsets window = Spatial(w), positions = Spatial(y);
+  // Of the images, `together` are one product and `apart` are products of their own.
+  const int64_t together = images * Count(positions) <= kFewPositions ? images : 1, apart = images / together;
   GemmPlan plan;
   plan.left_operand = 1;
   plan.left.row_offset = AllOffsets({{outputs, w.strides[0]}});
   plan.left.k_offset = AllOffsets(DimsOf(w, 1, w.rank()));
-  plan.left.batch_offset = AllOffsets({{images, 0}, {call.groups, outputs * w.strides[0]}});
-  plan.right.row_offset = Offsets(static_cast<size_t>(Count(positions)), 0);
+  plan.left.batch_offset = AllOffsets({{apart, 0}, {call.groups, outputs * w.strides[0]}});
+  plan.right.row_offset = AllOffsets({{together, x.strides[0]}, {Count(positions), 0}});
   plan.right.k_offset = ChannelOffsets(x, channels, Count(window));
-  plan.right.batch_offset = AllOffsets({{images, x.strides[0]}, {call.groups, channels * x.strides[1]}});
+  plan.right.batch_offset = AllOffsets({{apart, x.strides[0]}, {call.groups, channels * x.strides[1]}});
   plan.right.windows = call.spatial();
+  plan.right.taps = Count(window);
   for (int d = 0; d < call.spatial(); ++d) {
-    SetWindow(plan.right, d, Positions(positions, d, call.stride[d], -call.padding[d]),
+    SetWindow(plan.right, d, Repeated(Positions(positions, d, call.stride[d], -call.padding[d]), together),
               Repeated(Positions(window, d, call.dilation[d], 0), channels), x.sizes[d + 2], x.strides[d + 2], 1);
   }
-  plan.result = ImageRule(y, call.groups);
+  plan.result = ImageRule(y, call.groups, apart == 1);
   return plan;
 }
 
@@ -144,12 +155,13 @@ GemmPlan PlanGradInput(const CallSpec& call) {
   plan.right.k_offset = ChannelOffsets(y, outputs, Count(window));
   plan.right.batch_offset = AllOffsets({{images, y.strides[0]}, {call.groups, outputs * y.strides[1]}});
   plan.right.windows = call.spatial();
+  plan.right.taps = Count(window);
   for (int d = 0; d < call.spatial(); ++d) {
     SetWindow(plan.right, d, Positions(positions, d, 1, call.padding[d]),
               Repeated(Positions(window, d, -call.dilation[d], 0), outputs), y.sizes[d + 2], y.strides[d + 2],
               call.stride[d]);
   }
-  plan.result = ImageRule(x, call.groups);
+  plan.result = ImageRule(x, call.groups, false);
   return plan;
 }
 
@@ -181,7 +193,7 @@ GemmPlan PlanGradWeight(const CallSpec& call) {
 void PlanConvEpilogue(const CallSpec& call, GemmPlan& plan) {
   plan.bias_follows_m = true;
   const int64_t channels = static_cast<int64_t>(plan.result.m_offset.size());
-  const int64_t images = call.op == PREHEAT_LIB_CONV_GRAD_WEIGHT ? 1 : call.result.sizes[0];
+  const int64_t images = static_cast<int64_t>(plan.result.batch_offset.size()) / call.groups;  // that are apart
   plan.bias_base = AllOffsets({{images, 0}, {call.groups, channels}});
   for (const EpilogueSpec& step : call.epilogue) {
     ResultRule rule;
@@ -190,7 +202,7 @@ void PlanConvEpilogue(const CallSpec& call, GemmPlan& plan) {
       rule = {AllOffsets({{channels, w.strides[0]}}), AllOffsets(DimsOf(w, 1, w.rank())),
               AllOffsets({{call.groups, channels * w.strides[0]}})};
     } else if (step.op == PREHEAT_LIB_RESIDUAL) {
-      rule = ImageRule(step.operand, call.groups);
+      rule = ImageRule(step.operand, call.groups, images == 1);
     }
     plan.residuals.push_back(std::move(rule));
   }

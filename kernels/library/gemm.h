@@ -20,6 +20,9 @@ struct OperandRule {
   int windows = 0;
   std::vector<int64_t> row_position[3], k_position[3];
   int64_t size[3] = {1, 1, 1}, step[3] = {1, 1, 1}, stride[3] = {0, 0, 0};
+  // Not 0: k runs over channels and within them over so many taps of a window, and k_position repeats for every
+  // channel.
+  int64_t taps = 0;
   std::vector<int64_t> batch_offset;
 };
 

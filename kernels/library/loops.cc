@@ -25,6 +25,13 @@ const MicroKernels& HostMicroKernels() {
 namespace {
 
 template <typename T>
+const RowKernels<T>* RowKernelsOf() {
+  if constexpr (std::is_same_v<T, float>) return &HostMicroKernels().rows_f32;
+  if constexpr (std::is_same_v<T, double>) return &HostMicroKernels().rows_f64;
+  return nullptr;
+}
+
+template <typename T>
 const MicroKernel<T>& KernelOf() {
   if constexpr (std::is_same_v<T, float>) return HostMicroKernels().f32;
   if constexpr (std::is_same_v<T, double>) return HostMicroKernels().f64;
@@ -57,42 +64,66 @@ constexpr int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to
 constexpr int64_t kDepth = 256;    // k values packed at once
 constexpr int64_t kTileRows = 96;  // at most; a multiple of every mr after rounding
 constexpr int64_t kTileColumns = 256;
+constexpr int64_t kMaxWidth = 64;           // of a panel
 constexpr int64_t kWorthAThread = 1 << 16;  // multiplications
 
-// The value of a windowed operand at (row, k): zero where the window reads nothing.
-template <typename Sum, typename Stored>
-Sum WindowValue(const OperandRule& rule, const Stored* base, int64_t row, int64_t k) {
-  int64_t offset = rule.row_offset[row] + rule.k_offset[k];
+// Products that read the left operand as it lies (RowKernel).
+constexpr int64_t kRowColumns = 64;  // as few columns use each element too seldom to copy it
+constexpr int64_t kRowTile = 512;    // rows of a tile at most
+constexpr int64_t kRowPanels = int64_t{1}
+                               << 15;  // elements of the right operand packed at once: half a second-level cache
+
+constexpr int64_t kNothing = -1;
+
+// Where a windowed operand reads for (row, k), without the channel's k_offset; kNothing where it reads nothing.
+int64_t WindowOffset(const OperandRule& rule, int64_t row, int64_t k) {
+  int64_t offset = rule.row_offset[row];
   for (int d = 0; d < rule.windows; ++d) {
     int64_t position = rule.row_position[d][row] + rule.k_position[d][k];
-    if (position < 0) return Sum(0);
+    if (position < 0) return kNothing;
     if (rule.step[d] != 1) {
-      if (position % rule.step[d] != 0) return Sum(0);
+      if (position % rule.step[d] != 0) return kNothing;
       position /= rule.step[d];
     }
-    if (position >= rule.size[d]) return Sum(0);
+    if (position >= rule.size[d]) return kNothing;
     offset += position * rule.stride[d];
   }
-  return Load<Sum>(base[offset]);
+  return offset;
 }
 
 struct Span {
   int64_t begin, size;
 };
 
+// One panel of a windowed operand, tap by tap: where a tap reads is the same for all channels.
+template <typename Sum, typename Stored>
+void PackWindows(const OperandRule& rule, const Stored* base, Span rows, Span ks, int64_t width, Sum* out) {
+  const int64_t taps = rule.taps > 0 ? rule.taps : ks.size;
+  int64_t offsets[kMaxWidth];
+  for (int64_t first = 0; first < std::min(taps, ks.size); ++first) {
+    for (int64_t r = 0; r < rows.size; ++r) offsets[r] = WindowOffset(rule, rows.begin + r, ks.begin + first);
+    for (int64_t i = first; i < ks.size; i += taps) {
+      const Stored* channel = base + rule.k_offset[ks.begin + i];
+      Sum* to = out + i * width;
+      for (int64_t r = 0; r < rows.size; ++r) to[r] = offsets[r] == kNothing ? Sum(0) : Load<Sum>(channel[offsets[r]]);
+      std::fill(to + rows.size, to + width, Sum(0));
+    }
+  }
+}
+
 // Copies rows x ks of an operand into panels of `width` rows, k after k, the last panel filled up with zeros.
 template <typename Sum, typename Stored>
 void Pack(const OperandRule& rule, const Stored* base, Span rows, Span ks, int64_t width, Sum* out) {
   for (int64_t panel = 0; panel < rows.size; panel += width) {
-    const int64_t here = std::min(width, rows.size - panel);
+    const int64_t here = std::min(width, rows.size - panel), first = rows.begin + panel;
+    if (rule.windows > 0) {
+      PackWindows(rule, base, {first, here}, ks, width, out);
+      out += ks.size * width;
+      continue;
+    }
     for (int64_t k = ks.begin; k < ks.begin + ks.size; ++k, out += width) {
-      const int64_t first = rows.begin + panel;
-      if (rule.windows == 0) {
-        const Stored* column = base + rule.k_offset[k];
-        for (int64_t r = 0; r < here; ++r) out[r] = Load<Sum>(column[rule.row_offset[first + r]]);
-      } else {
-        for (int64_t r = 0; r < here; ++r) out[r] = WindowValue<Sum>(rule, base, first + r, k);
-      }
+      const Stored* column = base + rule.k_offset[k];
+      for (int64_t r = 0; r < here; ++r) out[r] = Load<Sum>(column[rule.row_offset[first + r]]);
       std::fill(out + here, out + width, Sum(0));
     }
   }
@@ -107,7 +138,11 @@ class GemmCall : public PreparedCall {
       epilogue_.push_back(step.op);
       bias_stride_.push_back(step.op == PREHEAT_LIB_BIAS ? step.operand.strides[0] : 0);
     }
-    ChooseTiles();
+    if (std::is_same_v<Sum, Stored> && RowKernelsOf<Sum>() != nullptr && ReadsRows()) {
+      ChooseRowTiles();
+    } else {
+      ChooseTiles();
+    }
   }
 
   absl::string_view provider() const override { return "loops"; }
@@ -136,6 +171,32 @@ class GemmCall : public PreparedCall {
     const GemmCall* call;
     const preheat_lib_addresses* addresses;
   };
+
+  // Few columns, and rows of the left operand with elements side by side at equal distances.
+  bool ReadsRows() const {
+    const OperandRule& left = plan_.left;
+    if (plan_.n > kRowColumns || plan_.m == 0 || plan_.k == 0 || left.windows > 0) return false;
+    for (int64_t k = 0; k < plan_.k; ++k) {
+      if (left.k_offset[k] != k) return false;
+    }
+    for (int64_t i = 0; i < plan_.m; ++i) {
+      if (left.row_offset[i] != i * (plan_.m > 1 ? left.row_offset[1] : 0)) return false;
+    }
+    return true;
+  }
+
+  void ChooseRowTiles() {
+    const RowKernels<Sum>& kernels = *RowKernelsOf<Sum>();
+    rows_ = plan_.n <= kernels.narrow.nr ? &kernels.narrow : &kernels.wide;
+    tile_n_ = RoundUp(std::max<int64_t>(1, plan_.n), rows_->nr);
+    const int64_t share = Tiles(plan_.m, std::max<int64_t>(1, threads_ / std::max<int64_t>(1, plan_.batch)));
+    tile_m_ = std::min(RoundUp(share, rows_->mr), kRowTile);
+    m_tiles_ = Tiles(plan_.m, tile_m_);
+    n_tiles_ = 1;
+    depth_ = std::min(std::max<int64_t>(kDepth, kRowPanels / tile_n_), plan_.k);
+    right_bytes_ = Bytes(tile_n_ * depth_);
+    thread_bytes_ = right_bytes_ + Bytes(tile_m_ * tile_n_);
+  }
 
   // Tiles no larger than the product, and at least one a thread where that is possible.
   void ChooseTiles() {
@@ -171,6 +232,13 @@ class GemmCall : public PreparedCall {
         static_cast<const Stored*>(addresses.operands[1 - plan_.left_operand]) + plan_.right.batch_offset[batch];
     for (int64_t k = 0; k < plan_.k; k += depth_) {
       const Span ks{k, std::min(depth_, plan_.k - k)};
+      if constexpr (std::is_same_v<Sum, Stored>) {
+        if (rows_ != nullptr) {
+          library::Pack(plan_.right, right_base, ns, ks, rows_->nr, right);
+          MultiplyRows(ms, ns.size, ks, left_base, right, sums);
+          continue;
+        }
+      }
       library::Pack(plan_.left, left_base, ms, ks, kernel_.mr, left);
       library::Pack(plan_.right, right_base, ns, ks, kernel_.nr, right);
       Multiply(ms.size, ns.size, ks.size, left, right, sums);
@@ -183,6 +251,18 @@ class GemmCall : public PreparedCall {
       for (int64_t i = 0; i < m; i += kernel_.mr) {
         kernel_.run(depth, left + i * depth, right + j * depth, sums + i * tile_n_ + j, tile_n_);
       }
+    }
+  }
+
+  void MultiplyRows(Span ms, int64_t n, Span ks, const Sum* left, const Sum* right, Sum* sums) const {
+    const int64_t lda = plan_.m > 1 ? plan_.left.row_offset[1] : 0;
+    for (int64_t i = 0; i < ms.size;) {
+      const bool block = ms.size - i >= rows_->mr;
+      const Sum* a = left + (ms.begin + i) * lda + ks.begin;
+      for (int64_t j = 0; j < n; j += rows_->nr) {
+        (block ? rows_->run : rows_->run_one)(ks.size, a, lda, right + j * ks.size, sums + i * tile_n_ + j, tile_n_);
+      }
+      i += block ? rows_->mr : 1;
     }
   }
 
@@ -222,7 +302,8 @@ class GemmCall : public PreparedCall {
 
   const GemmPlan plan_;
   const MicroKernel<Sum> kernel_;
-  const int threads_;  // that scratch is made for
+  const RowKernel<Sum>* rows_ = nullptr;  // set: the left operand is read as it lies
+  const int threads_;                     // that scratch is made for
   std::vector<int32_t> epilogue_;
   std::vector<int64_t> bias_stride_;
   int64_t tile_m_ = 0, tile_n_ = 0, m_tiles_ = 0, n_tiles_ = 0, depth_ = 0;

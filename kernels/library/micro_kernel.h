@@ -17,11 +17,26 @@ struct MicroKernel {
   void (*run)(int64_t depth, const T* a, const T* b, T* c, int64_t ldc);
 };
 
+// The same for rows of `a` as they lie in memory: c[mr x nr] += a * b with a[i * lda + k]. For products that use each
+// element of `a` so few times that copying it first would cost more than multiplying.
+template <typename T>
+struct RowKernel {
+  int mr, nr;
+  void (*run)(int64_t depth, const T* a, int64_t lda, const T* b, T* c, int64_t ldc);
+  void (*run_one)(int64_t depth, const T* a, int64_t lda, const T* b, T* c, int64_t ldc);  // one row: mr 1
+};
+template <typename T>
+struct RowKernels {
+  RowKernel<T> narrow, wide;  // by nr
+};
+
 struct MicroKernels {
   MicroKernel<float> f32;
   MicroKernel<double> f64;
   MicroKernel<uint32_t> u32;  // integers wrap, so signs do not matter
   MicroKernel<uint64_t> u64;
+  RowKernels<float> rows_f32;
+  RowKernels<double> rows_f64;
 };
 
 extern const MicroKernels kMicroKernelsV2;

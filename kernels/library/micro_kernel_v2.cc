@@ -5,6 +5,7 @@
 
 namespace preheat::library {
 
-const MicroKernels kMicroKernelsV2 = {Kernel<float>(), Kernel<double>(), Kernel<uint32_t>(), Kernel<uint64_t>()};
+const MicroKernels kMicroKernelsV2 = {Kernel<float>(),    Kernel<double>(), Kernel<uint32_t>(),
+                                      Kernel<uint64_t>(), OfRows<float>(),  OfRows<double>()};
 
 }  // namespace preheat::library

@@ -1,5 +1,6 @@
 #include "kernels/library/providers.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -62,7 +63,18 @@ Prepared Ask(const Provider& provider, const CallSpec& call) {
   return WithEpiloguePass(*std::move(prepared), call);
 }
 
+// oneDNN copies filters that are not frozen in every call. Where they are read for a few positions only, that is most
+// of the work, and the own loops, which read them as they lie, are faster.
+bool FiltersOutweigh(const CallSpec& call) {
+  if (call.op != PREHEAT_LIB_CONV || call.frozen[1] || call.result.dtype != static_cast<int32_t>(DType::kF32))
+    return false;
+  constexpr int64_t kPositions = 64, kFilters = 1 << 14;  // elements
+  const int64_t outputs = call.result.sizes[1], positions = call.result.elements() / std::max<int64_t>(1, outputs);
+  return positions <= kPositions && 2 * positions <= outputs && call.operands[1].elements() >= kFilters;
+}
+
 Prepared FirstThatTakes(const CallSpec& call, absl::string_view preferred) {
+  if (preferred.empty() && FiltersOutweigh(call)) preferred = LoopsProvider().name();
   for (const bool asked : {true, false}) {
     for (const Row& row : Table()) {
       if (row.provider == nullptr || (row.provider->name() == preferred) != asked) continue;

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/device/cpu_device.h"
+#include "kernels/device/cpu_features.h"
 #include "kernels/library/naive.h"
 
 namespace preheat::library {
@@ -269,7 +270,9 @@ TEST_P(Providers, ComputesTheDefinition) {
   const bool loops = std::string(c.provider) == "loops";
   const int count = !loops ? 60 : IsReal(static_cast<int32_t>(c.dtype)) ? 80 : 25;
   const int taken = CheckRandomCalls(c.provider, c.op, static_cast<int32_t>(c.dtype), count);
-  EXPECT_GE(taken, loops ? count : 1);
+  // oneDNN multiplies bf16 with AVX-512 only.
+  const bool may_decline_all = c.dtype == DType::kBF16 && !HostHas("x86-64-v4");
+  EXPECT_GE(taken, loops ? count : may_decline_all ? 0 : 1);
 }
 
 std::vector<Case> AllCases() {

@@ -211,7 +211,12 @@ void NllGrad(OpContext& c) {
   Value put = c.b.Mul(c.b.Unary(Op::kNeg, t.weight), g);
   // An ignored entry is nothing even when the total weight is 0.
   put = c.b.Where(c.b.Binary(Op::kNe, t.weight, Zero(c, t.weight)), put, Zero(c, t.weight));
-  c.Set(c.b.Emit(Op::kScatter, {Zero(c, x), t.index, put}, {{"dim", t.dim}, {"reduce", std::string("set")}}));
+  // A choice by class, which fuses, and not a scatter into zeros. The gather checks the target.
+  Value classes = c.b.Iota(DType::kI64, x.shape(), static_cast<int>(t.dim));
+  Value target = c.b.Emit(Op::kGather, {classes, t.index}, {{"dim", t.dim}});
+  Value chosen = c.b.Binary(Op::kEq, classes, target);
+  if (!chosen || !put) return;
+  c.Set(c.b.Where(chosen, c.b.BroadcastTo(put, x.shape()), Zero(c, x)));
 }
 
 void DropoutGrad(OpContext& c) {

@@ -70,12 +70,21 @@ void BatchNormGradOf(OpContext& c, const char* train_name, const char* saved) {
   Value normal = c.b.Mul(c.b.Sub(x, by_channel(mean)), by_channel(inverse));
   std::vector<int64_t> dims = DimsBetween(2, rank);
   dims.insert(dims.begin(), 0);
+  // The weight is the same for all that a sum runs over, so two sums serve all three gradients.
+  Value sum = c.b.Reduce(Op::kReduceSum, g, dims, false);
+  Value projected = c.b.Reduce(Op::kReduceSum, c.b.Mul(g, normal), dims, false);
   if (c.Wanted(0)) {
-    Value scaled = weight ? c.b.Mul(g, by_channel(weight)) : g;
-    c.Set(0, train ? InputGrad(c, scaled, normal, by_channel(inverse), dims) : c.b.Mul(scaled, by_channel(inverse)));
+    Value scale = by_channel(weight ? c.b.Mul(inverse, weight) : inverse);
+    if (train) {
+      const Expr count = CountOf(x, dims);
+      Value mean_grad = by_channel(DivBySize(c.b, sum, count)), slope = by_channel(DivBySize(c.b, projected, count));
+      c.Set(0, c.b.Mul(c.b.Sub(c.b.Sub(g, mean_grad), c.b.Mul(normal, slope)), scale));
+    } else {
+      c.Set(0, c.b.Mul(g, scale));
+    }
   }
-  if (c.Wanted(1)) c.Set(1, SumTo(c, c.b.Mul(g, normal), dims, c.ResultShape(1)));
-  if (c.Wanted(2)) c.Set(2, SumTo(c, g, dims, c.ResultShape(2)));
+  if (c.Wanted(1)) c.Set(1, c.b.Reshape(projected, c.ResultShape(1)));
+  if (c.Wanted(2)) c.Set(2, c.b.Reshape(sum, c.ResultShape(2)));
 }
 
 void BatchNormGrad(OpContext& c) { BatchNormGradOf(c, "train", "save_invstd"); }

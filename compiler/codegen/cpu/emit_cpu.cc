@@ -11,6 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "compiler/codegen/cpu/math_functions.h"
 #include "compiler/codegen/emit_c.h"
+#include "compiler/schedule/access.h"
 #include "compiler/support/digest.h"
 #include "compiler/support/status_macros.h"
 
@@ -23,6 +24,46 @@ using ir::Op;
 namespace {
 
 constexpr char kSymbol[] = "PREHEAT_KERNEL";
+
+// u[c * ldu + r] = a[r * lda + c]: eight by eight in registers, the rest one by one.
+constexpr char kTransposed[] = R"(typedef float phx_v8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int phx_i8 __attribute__((vector_size(32)));
+static inline __attribute__((always_inline)) void phx_transpose8(const float* a, long lda, float* u, long ldu) {
+  phx_v8 r[8], t[8], s[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) r[i] = *(const phx_v8*)(a + i * lda);
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = __builtin_shuffle(r[i], r[i + 1], (phx_i8){0, 8, 1, 9, 4, 12, 5, 13});
+    t[i + 1] = __builtin_shuffle(r[i], r[i + 1], (phx_i8){2, 10, 3, 11, 6, 14, 7, 15});
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4) {
+    s[i] = __builtin_shuffle(t[i], t[i + 2], (phx_i8){0, 1, 8, 9, 4, 5, 12, 13});
+    s[i + 1] = __builtin_shuffle(t[i], t[i + 2], (phx_i8){2, 3, 10, 11, 6, 7, 14, 15});
+    s[i + 2] = __builtin_shuffle(t[i + 1], t[i + 3], (phx_i8){0, 1, 8, 9, 4, 5, 12, 13});
+    s[i + 3] = __builtin_shuffle(t[i + 1], t[i + 3], (phx_i8){2, 3, 10, 11, 6, 7, 14, 15});
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    *(phx_v8*)(u + i * ldu) = __builtin_shuffle(s[i], s[i + 4], (phx_i8){0, 1, 2, 3, 8, 9, 10, 11});
+    *(phx_v8*)(u + (i + 4) * ldu) = __builtin_shuffle(s[i], s[i + 4], (phx_i8){4, 5, 6, 7, 12, 13, 14, 15});
+  }
+}
+static inline __attribute__((always_inline)) void phx_transposed(const float* a, long lda, long rows, long columns,
+                                                                 float* u, long ldu) {
+  long r = 0;
+  for (; r + 8 <= rows; r += 8) {
+    long c = 0;
+    for (; c + 8 <= columns; c += 8) phx_transpose8(a + r * lda + c, lda, u + c * ldu + r, ldu);
+    for (; c < columns; ++c)
+      for (long i = r; i < r + 8; ++i) u[c * ldu + i] = a[i * lda + c];
+  }
+  for (; r < rows; ++r)
+    for (long c = 0; c < columns; ++c) u[c * ldu + r] = a[r * lda + c];
+}
+)";
+
 constexpr int kSumBlock = 128;  // terms of a long sum that are added one by one
 
 bool IsArg(Op op) { return op == Op::kArgMax || op == Op::kArgMin; }
@@ -53,7 +94,7 @@ class CpuEmitter {
     std::string source =
         absl::StrCat("struct Args { void* const* buffers; const long* scalars; int* error; void* scratch; };\n");
     ASSIGN_OR_RETURN(std::string functions, MathSource(math_));
-    absl::StrAppend(&source, functions, DeclaredReductions(), body);
+    absl::StrAppend(&source, functions, transposes_ ? kTransposed : "", DeclaredReductions(), body);
     EmittedKernel emitted;
     emitted.symbol = absl::StrCat("preheat_", OpsName(), "_", Digest(source).substr(0, 8));
     emitted.source = absl::StrReplaceAll(source, {{kSymbol, emitted.symbol}});
@@ -156,6 +197,8 @@ class CpuEmitter {
   }
 
   std::string LoadExpr(const Stmt& stmt) {
+    auto copied = copied_.find(&stmt);
+    if (copied != copied_.end()) return copied->second;
     std::string element = absl::StrCat("b", stmt.buffer, "[", Index(stmt.index), "]");
     std::string load = LoadText(element, k_.buffers[stmt.buffer].dtype, math_);
     if (stmt.predicate < 0) return load;
@@ -367,8 +410,12 @@ class CpuEmitter {
   }
 
   void Accumulate(int a, int value, const std::string& prefix, const std::string& at) {
+    AccumulateText(a, Ref(value), prefix, at);
+  }
+
+  void AccumulateText(int a, const std::string& v, const std::string& prefix, const std::string& at) {
     const Accumulator& accumulator = k_.accumulators[a];
-    std::string r = absl::StrCat(prefix, a, at), v = Ref(value);
+    std::string r = absl::StrCat(prefix, a, at);
     std::string dtype(ir::DTypeName(accumulator.dtype));
     switch (accumulator.op) {
       case Op::kReduceSum: Line(absl::StrCat(r, accumulator.dtype == DType::kBool ? " |= " : " += ", v, ";")); break;
@@ -402,7 +449,47 @@ class CpuEmitter {
     Line(absl::StrCat(i, " = better", a, " ? (", Index(accumulator.position), ") : ", i, ";"));
   }
 
+  // Loads that are contiguous along the first loop of a block and jump along the last one are first copied in the last
+  // one's order: cache lines are read once and whole, and the loops below are vector loops.
+  void CopyTransposed(const Stage& stage) {
+    if (stage.block_run == 0 || stage.loops.size() != 2) return;
+    for (int s : stage.pieces[0].body) {
+      const Stmt& stmt = k_.stmts[s];
+      if (stmt.kind == Stmt::Kind::kLoad && stmt.predicate < 0 && stmt.depth == 3) CopyTransposed(stage, stmt);
+    }
+  }
+
+  void CopyTransposed(const Stage& stage, const Stmt& stmt) {
+    const Loop &line = stage.loops[0], &run = stage.loops[1];
+    auto along_run = schedule::LinearIn(stmt.index, run.var);
+    if (!along_run || along_run->first == Expr(0) || along_run->first == Expr(1)) return;
+    auto along_line = schedule::LinearIn(along_run->second, line.var);
+    if (!along_line || along_line->first != Expr(1)) return;
+    for (const Expr& part : {along_run->first, along_line->second}) {
+      for (const std::string& symbol : part.Symbols()) {  // nothing that the loops below have yet to compute
+        if (symbol == line.var || symbol[0] == 'x') return;
+      }
+    }
+    std::string u = absl::StrCat("u", copied_.size()), start = Index(along_line->second);
+    DType storage = k_.buffers[stmt.buffer].dtype;
+    Line(absl::StrCat(std::string(CType(stmt.dtype)), " ", u, "[", stage.block_lines * stage.block_run,
+                      "] __attribute__((aligned(64)));"));
+    if (storage == DType::kF32) {
+      transposes_ = true;
+      Line(absl::StrCat("phx_transposed(b", stmt.buffer, " + (", start, "), ", Index(along_run->first), ", ",
+                        Index(run.size), ", ", Index(line.size), ", ", u, ", ", stage.block_run, "L);"));
+    } else {
+      OpenLoop(run, "0", Index(run.size));
+      OpenLoop(line, "0", Index(line.size));
+      Line(absl::StrCat(u, "[", stage.block_run, "L * ", line.var, " + ", run.var, "] = ", LoadExpr(stmt), ";"));
+      Close();
+      Close();
+    }
+    copied_[&stmt] = absl::StrCat(u, "[", stage.block_run, "L * ", line.var, " + ", run.var, "]");
+  }
+
   void EmitRowStage(const Stage& stage) {
+    CopyTransposed(stage);
     for (int a : stage.accumulators) {
       const Accumulator& accumulator = k_.accumulators[a];
       Line(absl::StrCat(std::string(CType(accumulator.dtype)), " r", a, " = ",
@@ -414,41 +501,129 @@ class CpuEmitter {
 
   void EmitPiece(const Stage& stage, const Piece& piece) {
     Open("");
-    size_t depth = stage.loops.size();
-    for (size_t i = 0; i <= depth; ++i) {
-      bool last = i == depth;
-      for (int s : piece.body) {
-        if (k_.stmts[s].depth == static_cast<int>(i) + 1) Define(s);
-      }
-      if (last) {
-        for (const auto& [a, value] : piece.accumulations) Accumulate(a, value, "r", "");
-        for (const Store& store : piece.stores) EmitStore(store);
-        for (const Store& store : piece.scratch_stores) {
-          Line(absl::StrCat("t", store.buffer, "[", Index(store.index), "] = ", Ref(store.value), ";"));
-        }
-        break;
-      }
-      if (i + 1 == depth) {
-        EmitSimd(piece);
-        OpenLoop(stage.loops[i], Index(piece.begin), Index(piece.end));
-      } else {
-        OpenLoop(stage.loops[i], "0", Index(stage.loops[i].size));
-      }
+    const int depth = static_cast<int>(stage.loops.size());
+    for (int i = 0; i + 1 < depth; ++i) {
+      DefineAt(piece, i + 1);
+      OpenLoop(stage.loops[i], "0", Index(stage.loops[i].size));
     }
-    for (size_t i = 0; i < depth; ++i) Close();
+    if (depth == 0) {
+      EmitBody(piece, 1, "");
+    } else {
+      DefineAt(piece, depth);
+      EmitInnerLoop(stage.loops.back(), piece, depth + 1);
+    }
+    for (int i = 0; i + 1 < depth; ++i) Close();
     Close();
     for (int s : piece.body) local_.erase(s);
   }
 
-  void EmitSimd(const Piece& piece) {
+  void DefineAt(const Piece& piece, int depth) {
+    for (int s : piece.body) {
+      if (k_.stmts[s].depth == depth) Define(s);
+    }
+  }
+
+  // `sums`: what the names of accumulators end in.
+  void EmitBody(const Piece& piece, int depth, const std::string& sums) {
+    DefineAt(piece, depth);
+    for (const auto& [a, value] : piece.accumulations) Accumulate(a, value, "r", sums);
+    for (const Store& store : piece.stores) EmitStore(store);
+    for (const Store& store : piece.scratch_stores) {
+      Line(absl::StrCat("t", store.buffer, "[", Index(store.index), "] = ", Ref(store.value), ";"));
+    }
+  }
+
+  void EmitInnerLoop(const Loop& loop, const Piece& piece, int depth) {
+    const int copies = CopiesOf(piece);
+    std::string begin = Index(piece.begin), end = Index(piece.end);
+    if (copies > 1) {
+      EmitCopies(loop, piece, depth, copies, begin, end);
+      begin = absl::StrCat("jt", loop.var);
+    }
+    EmitSimd(piece, 1);
+    OpenLoop(loop, begin, end);
+    EmitBody(piece, depth, "");
+    Close();
+  }
+
+  static std::string Copy(int c) { return c == 0 ? "" : absl::StrCat("_", c); }
+
+  // A fold waits for its last result, three to five cycles a vector: where little else is done, parts of the loop are
+  // folded side by side. A short rest is left to the loop that follows.
+  void EmitCopies(const Loop& loop, const Piece& piece, int depth, int copies, const std::string& begin,
+                  const std::string& end) {
+    const std::string part = "jp" + loop.var;
+    // Not a multiple of a kilobyte of f32: the parts would meet in few sets of the cache.
+    Line(absl::StrCat("const long jn", loop.var, " = ((", end, ") - (", begin, ")) / ", 16 * copies, " * 16;"));
+    Line(absl::StrCat("const long ", part, " = jn", loop.var, " & 255 ? jn", loop.var, " : jn", loop.var, " > 16 ? jn",
+                      loop.var, " - 16 : 0;"));
+    for (const auto& [a, value] : piece.accumulations) {
+      const Accumulator& accumulator = k_.accumulators[a];
+      for (int c = 1; c < copies; ++c) {
+        Line(absl::StrCat(std::string(CType(accumulator.dtype)), " r", a, Copy(c), " = ",
+                          IdentityText(accumulator.op, accumulator.dtype), ";"));
+      }
+    }
+    EmitSimd(piece, copies);
+    Open(absl::StrCat("for (long jc = 0; jc < ", part, "; ++jc)"));
+    for (int c = 0; c < copies; ++c) {
+      Open("");
+      Line(absl::StrCat("const long ", loop.var, " = ", begin, " + jc + ", c, "L * ", part, ";"));
+      EmitBody(piece, depth, Copy(c));
+      Close();
+      ForgetBody(piece, depth);
+    }
+    Close();
+    for (int step = 1; step < copies; step *= 2) {  // pair by pair
+      for (int c = 0; c + step < copies; c += 2 * step) FoldCopies(piece, Copy(c), Copy(c + step));
+    }
+    Line(absl::StrCat("const long jt", loop.var, " = ", begin, " + ", copies, "L * ", part, ";"));
+  }
+
+  void ForgetBody(const Piece& piece, int depth) {
+    for (int s : piece.body) {
+      if (k_.stmts[s].depth == depth) local_.erase(s);
+    }
+  }
+
+  void FoldCopies(const Piece& piece, const std::string& to, const std::string& from) {
+    for (const auto& [a, value] : piece.accumulations) AccumulateText(a, absl::StrCat("r", a, from), "r", to);
+  }
+
+  static constexpr int kCheapBody = 14, kFairBody = 28;  // in simple operations; a function counts ten
+  static constexpr int64_t kLongLoop = 256;
+
+  // How many parts of the loop are folded side by side.
+  int CopiesOf(const Piece& piece) const {
+    auto size = (piece.end - piece.begin).constant();
+    if (piece.accumulations.empty() || (size && *size < kLongLoop)) return 1;
+    for (const auto& [a, value] : piece.accumulations) {
+      if (SimdReduction(k_.accumulators[a]).empty()) return 1;
+    }
+    int cost = 0;
+    for (int s : piece.body) {
+      const Stmt& stmt = k_.stmts[s];
+      if (stmt.kind == Stmt::Kind::kWrap) return 1;
+      bool function = stmt.kind == Stmt::Kind::kOp && stmt.op >= Op::kExp && stmt.op <= Op::kErfc;
+      cost += function ? 10 : stmt.kind == Stmt::Kind::kConstant ? 0 : 1;
+    }
+    const size_t folds = piece.accumulations.size();
+    return cost <= kCheapBody && folds <= 2 ? 4 : cost <= kFairBody && folds <= 4 ? 2 : 1;
+  }
+
+  void EmitSimd(const Piece& piece, int copies) {
     std::string clauses;
     for (const auto& [a, value] : piece.accumulations) {
       std::string reduction = SimdReduction(k_.accumulators[a]);
       if (reduction.empty()) return;  // a fold with a position: in order
       if (reduction.rfind("phr_", 0) == 0) math_.insert(absl::StrCat("ph_", reduction.substr(4)));
-      absl::StrAppend(&clauses, " reduction(", reduction, ":r", a, ")");
+      absl::StrAppend(&clauses, " reduction(", reduction, ":r", a);
+      for (int c = 1; c < copies; ++c) absl::StrAppend(&clauses, ",r", a, Copy(c));
+      absl::StrAppend(&clauses, ")");
     }
-    if (UsesErrors()) absl::StrAppend(&clauses, " reduction(|:bad)");
+    bool checks =
+        std::any_of(piece.body.begin(), piece.body.end(), [&](int s) { return k_.stmts[s].kind == Stmt::Kind::kWrap; });
+    if (checks) absl::StrAppend(&clauses, " reduction(|:bad)");
     Line(absl::StrCat("#pragma omp simd", clauses));
   }
 
@@ -458,6 +633,8 @@ class CpuEmitter {
   std::set<int> arrays_;
   std::set<int> local_;  // defined in the scope being printed
   std::set<std::string> math_;
+  std::map<const Stmt*, std::string> copied_;  // loads by what they read instead: CopyTransposed
+  bool transposes_ = false;
   std::string out_;
   int indent_ = 0;
 };

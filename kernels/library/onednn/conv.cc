@@ -12,7 +12,7 @@ struct Geometry {
   Desc x, w, y;              // the caller's memory
   Desc x_any, w_any, y_any;  // the same sizes, the primitive chooses how they lie
   Dims stride, dilation, padding_low, padding_high;
-  bool plain = false;  // activations lie with channels last: oneDNN takes them as they are
+  bool channels_last = false;  // x_any and y_any are that
 };
 
 Dims SizesOf(const preheat_lib_tensor& t) { return Dims(t.sizes, t.sizes + t.rank); }
@@ -27,10 +27,15 @@ bool ChannelsLast(const preheat_lib_tensor& t) {
   return t.sizes[0] == 1 || t.strides[0] == next;
 }
 
+// The activation with channels last.
+Desc LastTagged(const preheat_lib_tensor& t) {
+  constexpr Tag kTags[] = {Tag::nwc, Tag::nhwc, Tag::ndhwc};
+  return Desc(SizesOf(t), TypeOf(t.dtype), kTags[t.rank - 3]);
+}
+
 // An activation's memory.
 Desc Activation(const preheat_lib_tensor& t) {
-  constexpr Tag kTags[] = {Tag::nwc, Tag::nhwc, Tag::ndhwc};
-  if (ChannelsLast(t)) return Desc(SizesOf(t), TypeOf(t.dtype), kTags[t.rank - 3]);
+  if (ChannelsLast(t)) return LastTagged(t);
   return Strided(SizesOf(t), StridesOf(t), TypeOf(t.dtype));
 }
 
@@ -63,6 +68,12 @@ bool SeesPaddingAlone(const preheat_lib_call& call, int d, int64_t in, int64_t w
   return false;
 }
 
+void AnyActivations(Geometry& g, const preheat_lib_tensor& x, const preheat_lib_tensor& y) {
+  g.x_any = Desc(SizesOf(x), TypeOf(x.dtype), Tag::any);
+  g.y_any = Desc(SizesOf(y), TypeOf(y.dtype), Tag::any);
+  g.channels_last = false;
+}
+
 Geometry MakeGeometry(const preheat_lib_call& call, const preheat_lib_tensor& x, const preheat_lib_tensor& w,
                       const preheat_lib_tensor& y) {
   const dnnl::memory::data_type type = TypeOf(call.result.dtype);
@@ -73,13 +84,13 @@ Geometry MakeGeometry(const preheat_lib_call& call, const preheat_lib_tensor& x,
   g.x = Activation(x);
   g.w = Strided(w_sizes, w_strides, type);
   g.y = Activation(y);
-  g.x_any = Desc(SizesOf(x), type, Tag::any);
   g.w_any = Desc(w_sizes, type, Tag::any);
-  g.y_any = Desc(SizesOf(y), type, Tag::any);
-  g.plain = ChannelsLast(x) && ChannelsLast(y);
-  if (g.plain) {
-    g.x_any = g.x;
-    g.y_any = g.y;
+  AnyActivations(g, x, y);
+  // One side with channels last is enough: the other is copied then, which is an image of few channels as a rule.
+  g.channels_last = ChannelsLast(x) || ChannelsLast(y);
+  if (g.channels_last) {
+    g.x_any = LastTagged(x);
+    g.y_any = LastTagged(y);
   }
   for (int d = 0; d < call.spatial; ++d) {
     if (SeesPaddingAlone(call, d, x.sizes[d + 2], w.sizes[d + 2], y.sizes[d + 2]))
@@ -122,22 +133,34 @@ Argument Operand(int number, int dnnl_arg, const Desc& given, const Desc& used, 
   return {Argument::Role::kOperand, number, dnnl_arg, given, used, frozen && given != used};
 }
 
-}  // namespace
+// With channels last if oneDNN has a fast kernel for that, else as oneDNN likes best.
+template <typename Make>
+std::unique_ptr<Prepared> ChannelsLastOrAny(Geometry g, const preheat_lib_tensor& x, const preheat_lib_tensor& y,
+                                            const Make& make) {
+  if (g.channels_last) {
+    try {
+      return make(g);
+    } catch (const Declined&) {
+    } catch (const dnnl::error&) {
+    }
+    AnyActivations(g, x, y);
+  }
+  return make(g);
+}
 
-std::unique_ptr<Prepared> PrepareConv(const preheat_lib_call& call) {
-  const Geometry g = MakeGeometry(call, call.operands[0], call.operands[1], call.result);
+std::unique_ptr<Prepared> Convolution(const preheat_lib_call& call, const Geometry& g) {
   // First without epilogues: how the result lies must be known before residuals can be said to lie like it.
   const Forward::primitive_desc chosen = MakeForward(g, g.x_any, g.w_any, g.y_any, nullptr);
   DeclineReference(chosen);
   std::vector<Desc> residuals;
   for (int i = 0; i < call.num_epilogue; ++i) {
     const preheat_lib_tensor& t = call.epilogue[i].operand;
-    residuals.push_back(call.epilogue[i].op == PREHEAT_LIB_RESIDUAL ? Strided(SizesOf(t), StridesOf(t), TypeOf(t.dtype))
-                                                                    : Desc());
+    residuals.push_back(call.epilogue[i].op == PREHEAT_LIB_RESIDUAL ? Activation(t) : Desc());
     if (call.epilogue[i].op == PREHEAT_LIB_RESIDUAL) DeclineBroadcast(t);
   }
   std::vector<Argument> arguments;
-  Epilogues epilogues = MakeEpilogues(call, 1, residuals, chosen.dst_desc(), ResidualAs::kSum, arguments);
+  Epilogues epilogues = MakeEpilogues(call, 1, residuals, chosen.dst_desc(),
+                                      g.channels_last ? ResidualAs::kBinary : ResidualAs::kSum, arguments);
   if (epilogues.bias) epilogues.bias_desc = Dense({call.result.sizes[1]}, TypeOf(call.result.dtype));
   const Forward::primitive_desc primitive = MakeForward(g, chosen.src_desc(), g.w_any, chosen.dst_desc(), &epilogues);
   DeclineReference(primitive);
@@ -150,9 +173,7 @@ std::unique_ptr<Prepared> PrepareConv(const preheat_lib_call& call) {
   return std::make_unique<Prepared>(Forward(primitive), primitive.scratchpad_desc(), std::move(arguments));
 }
 
-std::unique_ptr<Prepared> PrepareConvGradInput(const preheat_lib_call& call) {
-  if (call.num_epilogue > 0) throw Declined{"epilogues of a gradient"};
-  const Geometry g = MakeGeometry(call, call.result, call.operands[1], call.operands[0]);
+std::unique_ptr<Prepared> GradInput(const preheat_lib_call& call, const Geometry& g) {
   const Forward::primitive_desc hint = MakeForward(g, g.x_any, g.w_any, g.y_any, nullptr);
   const dnnl::convolution_backward_data::desc desc(dnnl::algorithm::convolution_direct, g.x_any, g.w_any, g.y_any,
                                                    g.stride, g.dilation, g.padding_low, g.padding_high);
@@ -166,9 +187,7 @@ std::unique_ptr<Prepared> PrepareConvGradInput(const preheat_lib_call& call) {
                                     std::move(arguments));
 }
 
-std::unique_ptr<Prepared> PrepareConvGradWeight(const preheat_lib_call& call) {
-  if (call.num_epilogue > 0) throw Declined{"epilogues of a gradient"};
-  const Geometry g = MakeGeometry(call, call.operands[1], call.result, call.operands[0]);
+std::unique_ptr<Prepared> GradWeight(const preheat_lib_call& call, const Geometry& g) {
   const Forward::primitive_desc hint = MakeForward(g, g.x_any, g.w_any, g.y_any, nullptr);
   const dnnl::convolution_backward_weights::desc desc(dnnl::algorithm::convolution_direct, g.x_any, g.w_any, g.y_any,
                                                       g.stride, g.dilation, g.padding_low, g.padding_high);
@@ -180,6 +199,25 @@ std::unique_ptr<Prepared> PrepareConvGradWeight(const preheat_lib_call& call) {
       {Argument::Role::kResult, 0, DNNL_ARG_DIFF_WEIGHTS, g.w, primitive.diff_weights_desc(), false}};
   return std::make_unique<Prepared>(dnnl::convolution_backward_weights(primitive), primitive.scratchpad_desc(),
                                     std::move(arguments));
+}
+
+}  // namespace
+
+std::unique_ptr<Prepared> PrepareConv(const preheat_lib_call& call) {
+  const preheat_lib_tensor &x = call.operands[0], &w = call.operands[1], &y = call.result;
+  return ChannelsLastOrAny(MakeGeometry(call, x, w, y), x, y, [&](const Geometry& g) { return Convolution(call, g); });
+}
+
+std::unique_ptr<Prepared> PrepareConvGradInput(const preheat_lib_call& call) {
+  if (call.num_epilogue > 0) throw Declined{"epilogues of a gradient"};
+  const preheat_lib_tensor &x = call.result, &w = call.operands[1], &y = call.operands[0];
+  return ChannelsLastOrAny(MakeGeometry(call, x, w, y), x, y, [&](const Geometry& g) { return GradInput(call, g); });
+}
+
+std::unique_ptr<Prepared> PrepareConvGradWeight(const preheat_lib_call& call) {
+  if (call.num_epilogue > 0) throw Declined{"epilogues of a gradient"};
+  const preheat_lib_tensor &x = call.operands[1], &w = call.result, &y = call.operands[0];
+  return ChannelsLastOrAny(MakeGeometry(call, x, w, y), x, y, [&](const Geometry& g) { return GradWeight(call, g); });
 }
 
 }  // namespace preheat::onednn

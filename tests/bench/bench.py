@@ -1,0 +1,221 @@
+"""Times the architectures of architectures.py: eager, Inductor and Preheat in one process, on the same tensors.
+
+    python bench.py [--only bert,resnet18] [--sizes small,large] [--modes plain,frozen] [--backends inductor,preheat]
+
+Every row is a process of its own with an empty Inductor cache and an empty server (from build/release/bin, or --bin).
+The compilers are called in turn (A B C A B C ...); a number is the median over all rounds, in milliseconds. `matmul`
+is the share of eager's time in matrix products, convolutions and attention; first calls are seconds from the compile
+call to the first result, torch imported already. Let nothing else run: a third process on two cores makes threaded
+kernels several times slower.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import pathlib
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+_PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "convolution", "attention", "mkldnn", "linear")
+Call = Callable[[], Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="architectures, separated by commas")
+    parser.add_argument("--sizes", default="small,large")
+    parser.add_argument("--modes", default="plain,frozen")
+    parser.add_argument("--backends", default="inductor,preheat", help="beside eager")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of timing for each compiler")
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin")
+    parser.add_argument("--out", type=pathlib.Path, help="a file that gets each row as a line of JSON")
+    parser.add_argument("--row", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.row:
+        print("RESULT " + json.dumps(_measure_row(options)))
+        return
+    from architectures import ARCHITECTURES
+
+    names = options.only.split(",") if options.only else list(ARCHITECTURES)
+    print(_machine(), flush=True)
+    print(_HEAD, flush=True)
+    rows = []
+    for name in names:
+        for size in options.sizes.split(","):
+            for mode in options.modes.split(","):
+                row = _run_row(options, name, size, mode)
+                rows.append(row)
+                print(_line(row), flush=True)
+                if options.out:
+                    with options.out.open("a") as out:
+                        out.write(json.dumps(row) + "\n")
+    print(_summary([r for r in rows if "error" not in r]))
+
+
+# --- One row, in a process of its own ---
+
+
+def _run_row(options: argparse.Namespace, name: str, size: str, mode: str) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder, _server(options, folder) as address:
+        env = dict(os.environ, PREHEAT_SERVER=address, PREHEAT_CACHE_DIR=f"{folder}/preheat", PREHEAT_REQUIRED="1",
+                   TORCHINDUCTOR_CACHE_DIR=f"{folder}/inductor")  # fmt: skip
+        command = [sys.executable, __file__, "--row", f"{name},{size},{mode}", "--backends", options.backends]
+        command += ["--seconds", str(options.seconds)]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=900)
+    for line in done.stdout.splitlines():
+        if line.startswith("RESULT "):
+            return json.loads(line.removeprefix("RESULT "))
+    last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+    return {"name": name, "size": size, "mode": mode, "error": last[:200]}
+
+
+@contextlib.contextmanager
+def _server(options: argparse.Namespace, folder: str) -> Iterator[str]:
+    if "preheat" not in options.backends.split(","):
+        yield ""
+        return
+    ports = []
+    for _ in range(2):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            ports.append(s.getsockname()[1])
+    control = [str(options.bin / "compilectl"), "server"]
+    start = ["start", "--data-dir", f"{folder}/server", "--port", str(ports[0]), "--http-port", str(ports[1])]
+    subprocess.run(control + start, check=True, capture_output=True)
+    try:
+        yield f"127.0.0.1:{ports[0]}"
+    finally:
+        subprocess.run(control + ["stop", "--data-dir", f"{folder}/server"], capture_output=True)
+
+
+def _measure_row(options: argparse.Namespace) -> dict[str, Any]:
+    import torch
+    from architectures import build
+
+    name, size, mode = options.row.split(",")
+    model, inputs = build(name, size == "large")
+    row: dict[str, Any] = {"name": name, "size": size, "mode": mode, "first_call": {}, "error_of": {}}
+    with torch.no_grad():
+        reference = model(*inputs)
+        calls: dict[str, Call] = {"eager": lambda: model(*inputs)}
+        for backend in options.backends.split(","):
+            compiled = _compile(model, backend, frozen=mode == "frozen")
+            start = time.perf_counter()
+            got = compiled(*inputs)
+            row["first_call"][backend] = time.perf_counter() - start
+            row["error_of"][backend] = float((got - reference).norm() / reference.norm())
+            calls[backend] = lambda compiled=compiled: compiled(*inputs)
+        row["ms"] = _interleaved(calls, options.seconds)
+        row["matmul"] = _product_share(calls["eager"])
+    return row
+
+
+def _compile(model: Any, backend: str, frozen: bool) -> Any:
+    import torch
+
+    torch._dynamo.reset()
+    if backend == "preheat":
+        return torch.compile(model, backend="preheat", options={"freeze": frozen})
+    if backend == "inductor":
+        import torch._inductor.config
+
+        torch._inductor.config.freezing = frozen
+    return torch.compile(model, backend=backend)
+
+
+def _interleaved(calls: dict[str, Call], seconds: float) -> dict[str, float]:
+    for call in calls.values():
+        for _ in range(3):
+            call()
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    rounds, end = 0, time.perf_counter() + seconds * len(calls)
+    while rounds < 10 or (time.perf_counter() < end and rounds < 500):
+        rounds += 1
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            times[name].append((time.perf_counter() - start) * 1e3)
+    return {name: statistics.median(ms) for name, ms in times.items()}
+
+
+def _product_share(eager: Call) -> float:
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        for _ in range(5):
+            eager()
+    own = {e.key.removeprefix("aten::"): e.self_cpu_time_total for e in profiled.key_averages()}
+    products = sum(us for op, us in own.items() if any(p in op.split("_") or p in op for p in _PRODUCTS))
+    return products / max(sum(own.values()), 1e-9)
+
+
+# --- The table ---
+
+_HEAD = (
+    f"{'architecture':16} {'size':6} {'mode':7} {'eager ms':>9} {'inductor':>9} {'preheat':>9} {'x eager':>8} "
+    f"{'x best':>7} {'matmul':>7} {'first call s':>16} {'error':>8}"
+)
+
+
+def _line(row: dict[str, Any]) -> str:
+    head = f"{row['name']:16} {row['size']:6} {row['mode']:7} "
+    if "error" in row:
+        return head + row["error"]
+    ms = row["ms"]
+    numbers = [f"{ms[b]:9.3f}" if b in ms else f"{'-':>9}" for b in ("eager", "inductor", "preheat")]
+    gains = [f"{gain:8.2f}" if gain else f"{'-':>8}" for gain in (_gain(row, "eager"), _gain(row, "best"))]
+    first = "/".join(f"{s:.1f}" for s in row["first_call"].values())
+    error = row["error_of"].get("preheat")
+    return (
+        head
+        + f"{' '.join(numbers)} {gains[0]} {gains[1][1:]} {row['matmul']:7.0%} {first:>16} "
+        + (f"{error:8.1e}" if error is not None else "")
+    )
+
+
+def _gain(row: dict[str, Any], over: str) -> float | None:
+    ms = row["ms"]
+    if "preheat" not in ms:
+        return None
+    other = ms["eager"] if over == "eager" else min(ms["eager"], ms.get("inductor", math.inf))
+    return other / ms["preheat"]
+
+
+def _summary(rows: list[dict[str, Any]]) -> str:
+    def geometric(over: str) -> str:
+        gains = [g for g in (_gain(r, over) for r in rows) if g]
+        return f"{math.exp(sum(map(math.log, gains)) / len(gains)):.3f}" if gains else "-"
+
+    slower = [f"{r['name']} {r['size']} {r['mode']}" for r in rows if (_gain(r, "eager") or 1) < 0.95]
+    first = [r["first_call"] for r in rows if {"inductor", "preheat"} <= r["first_call"].keys()]
+    share = max((f["preheat"] / f["inductor"] for f in first), default=math.nan)
+    return (
+        f"geometric mean over eager {geometric('eager')}, over the better of eager and Inductor {geometric('best')}; "
+        f"over 5% slower than eager: {', '.join(slower) or 'none'}; "
+        f"first call at most {share:.2f} of Inductor's"
+    )
+
+
+def _machine() -> str:
+    import torch
+
+    with open("/proc/cpuinfo") as info:
+        model = next((line.partition(":")[2].strip() for line in info if line.startswith("model name")), "unknown")
+    blas = "MKL" if torch.backends.mkl.is_available() else "no MKL"
+    capability = torch.backends.cpu.get_cpu_capability()
+    return f"{model}, {torch.get_num_threads()} threads; torch {torch.__version__} ({blas}, {capability})"
+
+
+if __name__ == "__main__":
+    main()
