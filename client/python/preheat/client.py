@@ -30,7 +30,7 @@ from preheat.local_cache import LocalCache, digest
 _MODES = {"fast": pb.FAST, "tuned": pb.TUNED, "background": pb.BACKGROUND}
 _MAX_REPLY = 256 << 20
 _CONNECT_SECONDS = 3.0  # a server that has not answered a dial by then is not there
-_SILENCE_SECONDS = 30.0  # a server at work tells of it every few seconds: one that is silent longer hangs
+_SILENCE_SECONDS = 60.0  # a server at work tells of it every few seconds: one that is silent longer hangs
 _CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", _MAX_REPLY),
     ("grpc.max_send_message_length", -1),
