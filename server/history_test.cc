@@ -41,7 +41,11 @@ TEST(History, ForgetsAfterADay) {
 
 TEST(History, KeepsTheLastCompilesNewestFirst) {
   History history;
-  for (int i = 0; i < 60; ++i) history.Add({.unix_ms = i});
+  for (int i = 0; i < 60; ++i) {
+    History::Compile compile;
+    compile.unix_ms = i;
+    history.Add(compile);
+  }
   const auto compiles = history.Compiles();
   ASSERT_EQ(compiles.size(), 50u);
   EXPECT_EQ(compiles.front().unix_ms, 59);

@@ -14,6 +14,15 @@ using ::testing::Not;
 constexpr char kHostile[] = "<script>alert('x')</script>";
 constexpr int64_t kNow = int64_t{1000} * 60 * 1000000;
 
+History::Compile Compile(int64_t unix_ms, const std::string& name, const std::string& key, const std::string& failure) {
+  History::Compile compile;
+  compile.unix_ms = unix_ms;
+  compile.name = name;
+  compile.key = key;
+  compile.failure = failure;
+  return compile;
+}
+
 TEST(StatusPage, ShowsWhatGoesOn) {
   Status status;
   status.unix_ms = kNow;
@@ -29,8 +38,8 @@ TEST(StatusPage, ShowsWhatGoesOn) {
   worker.set_task("compile bert");
   worker.set_task_seconds(2.5);
   status.minutes.push_back({.unix_minute = kNow / 60000, .hit = 3, .compiled = 1});
-  status.compiles.push_back({.unix_ms = kNow - 5000, .name = "bert", .key = std::string(64, 'a'), .seconds = 1.5});
-  status.compiles.push_back({.unix_ms = kNow - 9000, .name = "vit", .seconds = 0.5, .failure = "task_deadline"});
+  status.compiles.push_back(Compile(kNow - 5000, "bert", std::string(64, 'a'), ""));
+  status.compiles.push_back(Compile(kNow - 9000, "vit", "", "task_deadline"));
   const std::string page = StatusPage(status);
   for (const char* part : {"75.0 %", "1 h 02 min", "compile bert, 2.5 s", "/artifact/aaaa", "5 s ago", "task_deadline",
                            "3 hit, 0 coalesced, 1 compiled", "/var/lib/preheat", "<b>7</b>"})
@@ -42,7 +51,8 @@ TEST(StatusPage, WhatClientsSendIsText) {
   Status status;
   status.data_dir = kHostile;
   status.notices.push_back(kHostile);
-  status.compiles.push_back({.name = kHostile, .name_space = kHostile, .target = kHostile, .failure = kHostile});
+  status.compiles.push_back(Compile(kNow, kHostile, "", kHostile));
+  status.compiles.back().name_space = status.compiles.back().target = kHostile;
   v1::WorkerInfo& worker = status.workers.emplace_back();
   worker.set_id(kHostile);
   worker.set_device(kHostile);
