@@ -3,6 +3,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,13 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/support/digest.h"
+#include "compiler/support/hasher.h"
 
 namespace preheat::cache {
 namespace {
 
 // Changing what is hashed or how means a new name here, so that old entries are never taken for new ones.
 constexpr char kKeyFormat[] = "preheat-key-1";
-constexpr char kAliasFormat[] = "preheat-alias-1";
+constexpr char kAliasFormat[] = "preheat-alias-2";
 constexpr size_t kLongestShownValue = 256;
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
@@ -28,15 +30,26 @@ std::string HashFields(const Fields& fields) {
   return Digest(bytes);
 }
 
+// Where a message is serialized to be hashed, a piece at a time.
+class HashingStream : public google::protobuf::io::CopyingOutputStream {
+ public:
+  explicit HashingStream(Hasher& hasher) : hasher_(hasher) {}
+  bool Write(const void* bytes, int size) override {
+    hasher_.Update({static_cast<const char*>(bytes), static_cast<size_t>(size)});
+    return true;
+  }
+
+ private:
+  Hasher& hasher_;
+};
+
 // The same bytes for the same message, maps included, within one build of the server.
-std::string Deterministic(const google::protobuf::Message& message) {
-  std::string bytes;
-  google::protobuf::io::StringOutputStream stream(&bytes);
+void HashDeterministic(const google::protobuf::Message& message, Hasher& hasher) {
+  HashingStream pieces(hasher);
+  google::protobuf::io::CopyingOutputStreamAdaptor stream(&pieces, 1 << 16);
   google::protobuf::io::CodedOutputStream coded(&stream);
   coded.SetSerializationDeterministic(true);
   message.SerializeToCodedStream(&coded);
-  coded.Trim();
-  return bytes;
 }
 
 std::string JoinLengthPrefixed(const std::set<std::string>& items) {
@@ -58,13 +71,43 @@ Fields ToolchainFields(const v1::Toolchain& toolchain, absl::string_view target)
 
 void Append(Fields& fields, const Fields& more) { fields.insert(fields.end(), more.begin(), more.end()); }
 
-// Names, places and their numbers.
-v1::Source WithoutDebugInfo(const v1::Source& source) {
-  v1::Source stripped = source;
-  if (!stripped.has_program()) return stripped;
-  stripped.mutable_program()->clear_debug_info();
-  for (v1::Node& node : *stripped.mutable_program()->mutable_nodes()) node.clear_debug_id();
-  return stripped;
+// Takes names, places and their numbers out of a program, for as long as it lives.
+class DebugInfoAside {
+ public:
+  explicit DebugInfoAside(v1::Program& program) { Take(program); }
+  ~DebugInfoAside() {
+    for (auto& [program, info] : infos_) program->set_allocated_debug_info(info);
+    for (auto& [node, id] : ids_) node->set_debug_id(id);
+  }
+
+ private:
+  void Take(v1::Program& program) {
+    if (program.has_debug_info()) infos_.emplace_back(&program, program.release_debug_info());
+    for (v1::Node& node : *program.mutable_nodes()) {
+      if (node.has_debug_id()) ids_.emplace_back(&node, node.debug_id());
+      node.clear_debug_id();
+      for (v1::Program& block : *node.mutable_blocks()) Take(block);
+    }
+  }
+
+  std::vector<std::pair<v1::Program*, v1::DebugInfo*>> infos_;
+  std::vector<std::pair<v1::Node*, uint32_t>> ids_;
+};
+
+std::string HashSource(v1::Source& source) {
+  std::optional<DebugInfoAside> aside;
+  if (source.has_program()) aside.emplace(*source.mutable_program());
+  Hasher hasher;
+  HashDeterministic(source, hasher);
+  return hasher.Finish();
+}
+
+std::string HashDims(const v1::CompileRequest& request) {
+  v1::CompileRequest dims;
+  *dims.mutable_dims() = request.dims();
+  Hasher hasher;
+  HashDeterministic(dims, hasher);
+  return hasher.Finish();
 }
 
 }  // namespace
@@ -81,13 +124,11 @@ Key BuildKey(const KeyInputs& inputs) {
   return key;
 }
 
-std::string BuildAlias(const v1::CompileRequest& request, absl::string_view target, const v1::Toolchain& toolchain) {
-  v1::CompileRequest dims;
-  *dims.mutable_dims() = request.dims();
+std::string BuildAlias(v1::CompileRequest& request, absl::string_view target, const v1::Toolchain& toolchain) {
   std::set<std::string> exclude(request.exclude().begin(), request.exclude().end());
   Fields fields = {{"format", kAliasFormat},
-                   {"source", Deterministic(WithoutDebugInfo(request.source()))},
-                   {"dims", Deterministic(dims)},
+                   {"source", HashSource(*request.mutable_source())},
+                   {"dims", HashDims(request)},
                    {"target", std::string(target)}};
   Append(fields, ToolchainFields(toolchain, target));
   fields.emplace_back("freeze", request.freeze() ? "true" : "false");

@@ -121,7 +121,7 @@ v1::CompileRequest ExampleRequest() {
   return request;
 }
 
-std::string AliasOf(const v1::CompileRequest& request) { return BuildAlias(request, "cpu:x86-64-v3", v1::Toolchain()); }
+std::string AliasOf(v1::CompileRequest request) { return BuildAlias(request, "cpu:x86-64-v3", v1::Toolchain()); }
 
 TEST(Alias, IgnoresWhatIsNotCompiled) {
   v1::CompileRequest request = ExampleRequest();
@@ -153,10 +153,13 @@ TEST(Alias, ChangesWithWhatIsCompiled) {
     edit(request);
     EXPECT_TRUE(seen.insert(AliasOf(request)).second);
   }
-  EXPECT_TRUE(seen.insert(BuildAlias(ExampleRequest(), "cpu:x86-64-v4", v1::Toolchain())).second);
+  v1::CompileRequest again = ExampleRequest();
+  EXPECT_TRUE(seen.insert(BuildAlias(again, "cpu:x86-64-v4", v1::Toolchain())).second);
   v1::Toolchain newer;
   newer.set_compiler_epoch(2);
-  EXPECT_TRUE(seen.insert(BuildAlias(ExampleRequest(), "cpu:x86-64-v3", newer)).second);
+  EXPECT_TRUE(seen.insert(BuildAlias(again, "cpu:x86-64-v3", newer)).second);
+  EXPECT_EQ(again.source().SerializeAsString(), ExampleRequest().source().SerializeAsString())
+      << "debug information is back";
 }
 
 }  // namespace

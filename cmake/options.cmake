@@ -18,6 +18,16 @@ if(PREHEAT_SANITIZER)
   add_link_options(-fsanitize=${PREHEAT_SANITIZER})
 endif()
 
+# Held to g++'s warnings. clang, which only fuzzes, has others.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  set(PREHEAT_WERROR -Werror)
+endif()
+
+option(PREHEAT_FUZZ "Instrument for libFuzzer and build tests/fuzz with it: clang only" OFF)
+if(PREHEAT_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 find_program(CCACHE ccache)
 if(CCACHE)
   # base_dir: clones and build folders at different paths share results.

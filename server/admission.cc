@@ -1,13 +1,16 @@
 #include "server/admission.h"
 
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/support/error.h"
+#include "compiler/support/retry_after.h"
 
 namespace preheat::server {
 namespace {
 
+constexpr std::chrono::seconds kRetryWaiting{2};
 constexpr size_t kLongestName = 256;
 constexpr int kMostDims = 64;
 constexpr int kMostExcluded = 1000;
@@ -21,6 +24,15 @@ absl::Status Invalid(std::string message, std::string where) {
 absl::Status CheckName(const std::string& name, const char* field) {
   if (name.size() <= kLongestName) return absl::OkStatus();
   return Invalid(absl::StrCat("longer than ", kLongestName, " bytes"), field);
+}
+
+absl::Status Full(std::string message) {
+  return WithRetryAfter(
+      MakeError(absl::StatusCode::kResourceExhausted, {.kind = "too_many_waiting",
+                                                       .message = std::move(message),
+                                                       .where = "",
+                                                       .fix = "ask again later, or raise max_waiting"}),
+      kRetryWaiting);
 }
 
 }  // namespace
@@ -49,13 +61,17 @@ absl::Status Admission::Check(const v1::CompileRequest& request) const {
 absl::StatusOr<std::shared_ptr<void>> Admission::Enter() {
   if (++waiting_ > limits_.max_waiting) {
     --waiting_;
-    return MakeError(absl::StatusCode::kResourceExhausted,
-                     {.kind = "too_many_waiting",
-                      .message = absl::StrCat(limits_.max_waiting, " requests are waiting already"),
-                      .where = "",
-                      .fix = "retry later, or raise max_waiting"});
+    return Full(absl::StrCat(limits_.max_waiting, " requests are waiting already"));
   }
   return std::shared_ptr<void>(this, [](void* self) { --static_cast<Admission*>(self)->waiting_; });
+}
+
+absl::StatusOr<std::shared_ptr<void>> Admission::EnterProgram(int64_t bytes) {
+  if ((waiting_bytes_ += bytes) > limits_.max_waiting_bytes) {
+    waiting_bytes_ -= bytes;
+    return Full(absl::StrCat("programs of ", limits_.max_waiting_bytes >> 20, " MiB are waiting already"));
+  }
+  return std::shared_ptr<void>(this, [bytes](void* self) { static_cast<Admission*>(self)->waiting_bytes_ -= bytes; });
 }
 
 }  // namespace preheat::server

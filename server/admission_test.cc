@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/support/error.h"
+#include "compiler/support/retry_after.h"
 
 namespace preheat::server {
 namespace {
@@ -33,9 +34,21 @@ TEST(Admission, CountsThoseThatWait) {
   Admission admission({.max_request_bytes = 1000, .max_waiting = 2});
   auto first = admission.Enter(), second = admission.Enter();
   ASSERT_TRUE(first.ok() && second.ok());
-  EXPECT_EQ(GetError(admission.Enter().status()).kind, "too_many_waiting");
+  const absl::Status full = admission.Enter().status();
+  EXPECT_EQ(GetError(full).kind, "too_many_waiting");
+  EXPECT_TRUE(GetRetryAfter(full).has_value());
   first->reset();
   EXPECT_TRUE(admission.Enter().ok());
+}
+
+TEST(Admission, CountsTheBytesOfPrograms) {
+  Admission admission({.max_waiting_bytes = 100});
+  auto first = admission.EnterProgram(60);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(GetError(admission.EnterProgram(41).status()).kind, "too_many_waiting");
+  EXPECT_TRUE(admission.EnterProgram(40).ok());
+  first->reset();
+  EXPECT_TRUE(admission.EnterProgram(100).ok());
 }
 
 }  // namespace

@@ -24,11 +24,11 @@ absl::Status FailedVerification(const std::string& key) {
 }
 
 // What the worker was asked. Debug information stays: it names nodes in errors and inputs in results.
-PoolTask TaskFor(const v1::CompileRequest& request, const std::string& target) {
+PoolTask TaskFor(v1::CompileRequest request, const std::string& target) {
   PoolTask task;
   task.target = target;
   v1::CompileRequest& sent = *task.message.mutable_compile()->mutable_request();
-  sent = request;
+  sent = std::move(request);
   sent.set_target(target);
   sent.clear_have_blobs();
   // A client without torch is refused when its reply is made; the artifact serves the others.
@@ -39,9 +39,10 @@ PoolTask TaskFor(const v1::CompileRequest& request, const std::string& target) {
 class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
  public:
   CompileFlight(Services& services, std::shared_ptr<Flight> flight, const v1::CompileRequest& request,
-                std::string alias, const std::string& target, bool look_only)
+                std::shared_ptr<void> place, std::string alias, const std::string& target, bool look_only)
       : services_(services),
         flight_(std::move(flight)),
+        place_(std::move(place)),
         alias_(std::move(alias)),
         target_(target),
         name_(request.name()),
@@ -224,6 +225,7 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
   Services& services_;
   const std::shared_ptr<Flight> flight_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const std::shared_ptr<void> place_;
   const std::string alias_, target_, name_, name_space_;
   const bool names_are_the_requests_, look_only_;
 
@@ -237,9 +239,10 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
 
 }  // namespace
 
-void StartCompile(Services& services, const std::shared_ptr<Flight>& flight, const v1::CompileRequest& request,
-                  const std::string& alias, const std::string& target, bool look_only) {
-  std::make_shared<CompileFlight>(services, flight, request, alias, target, look_only)->Start(TaskFor(request, target));
+void StartCompile(Services& services, const std::shared_ptr<Flight>& flight, v1::CompileRequest request,
+                  std::shared_ptr<void> place, const std::string& alias, const std::string& target, bool look_only) {
+  auto work = std::make_shared<CompileFlight>(services, flight, request, std::move(place), alias, target, look_only);
+  work->Start(TaskFor(std::move(request), target));
 }
 
 }  // namespace preheat::server

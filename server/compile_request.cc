@@ -28,42 +28,71 @@ double CompileSeconds(const v1::StageSeconds& seconds) {
   return seconds.import() + seconds.passes() + seconds.codegen() + seconds.compile() + seconds.tune();
 }
 
-// What the workers compile with. A new server learns it from its first worker, a moment after it started: without it
-// the alias would not be the one that the next request gets.
-v1::Toolchain WaitForToolchain(Pool& pool, const Caller& caller) {
-  std::optional<v1::Toolchain> toolchain = pool.toolchain();
-  for (auto waited = kToolchainPoll; !toolchain && waited < kFirstWorker && !caller.cancelled();
-       waited += kToolchainPoll) {
-    std::this_thread::sleep_for(kToolchainPoll);
-    toolchain = pool.toolchain();
+// The request with its program. What stays behind is what a reply needs: a thousand may wait, and only one program is
+// compiled.
+v1::CompileRequest TakeProgram(v1::CompileRequest& request) {
+  std::unique_ptr<v1::Source> source(request.release_source());
+  v1::CompileRequest whole = request;
+  if (source->has_program()) {
+    v1::DebugInfo& names = *request.mutable_source()->mutable_program()->mutable_debug_info();
+    *names.mutable_input_names() = source->program().debug_info().input_names();
+    *names.mutable_output_names() = source->program().debug_info().output_names();
   }
-  return toolchain.value_or(v1::Toolchain());
+  whole.set_allocated_source(source.release());
+  return whole;
 }
 
 }  // namespace
 
-absl::StatusOr<v1::CompileResult> CompileRequest::Run() {
-  RETURN_IF_ERROR(Admit());                                               // size and shape; target and alias
-  ASSIGN_OR_RETURN(std::optional<Outcome> known, LookUpAlias());          // alias → key → a servable generation
-  if (known) return Reply(*known);                                        // a hit: nothing is compiled
-  RETURN_IF_ERROR(CheckFailedBefore());                                   // failures are cached by type
-  ASSIGN_OR_RETURN(Outcome made, WaitForFlight(request_.lookup_only()));  // coalesce; task; verify digests; publish
-  return Reply(made);                                                     // manifest and blobs, to every waiter
+absl::StatusOr<v1::CompileResult> CompileRequest::Run(const Caller& caller) {
+  WaitForToolchain(caller.cancelled);
+  ASSIGN_OR_RETURN(std::optional<v1::CompileResult> hit, Begin());  // alias → key → a servable generation
+  if (hit) return *std::move(hit);                                  // nothing is compiled
+  ASSIGN_OR_RETURN(std::shared_ptr<Flight> flight, Join());         // coalesce; task; verify digests; publish
+  return Finish(Wait(flight, caller));                              // manifest and blobs, to every waiter
 }
 
-absl::StatusOr<Outcome> CompileRequest::FindKey() {
+absl::StatusOr<std::optional<v1::CompileResult>> CompileRequest::Begin() {
+  RETURN_IF_ERROR(Admit());                                       // size and shape; target and alias
+  ASSIGN_OR_RETURN(std::optional<Outcome> known, LookUpAlias());  // alias → key → a servable generation
+  if (known) return Reply(*known);                                // a hit: nothing is compiled
+  RETURN_IF_ERROR(CheckFailedBefore());                           // failures are cached by type
+  return std::nullopt;
+}
+
+absl::StatusOr<std::shared_ptr<Flight>> CompileRequest::Join() { return JoinFlight(request_.lookup_only()); }
+
+absl::StatusOr<v1::CompileResult> CompileRequest::Finish(absl::StatusOr<Outcome> outcome) {
+  place_.reset();
+  if (!outcome.ok()) {
+    label_ = absl::IsResourceExhausted(outcome.status()) ? "refused" : "failed";
+    return outcome.status();
+  }
+  if (outcome->result == v1::COMPILED && !leads_) outcome->result = v1::COALESCED;
+  return Reply(*outcome);
+}
+
+absl::StatusOr<Outcome> CompileRequest::FindKey(const Caller& caller) {
+  WaitForToolchain(caller.cancelled);
   RETURN_IF_ERROR(Admit());
-  return WaitForFlight(/*look_only=*/true);
+  ASSIGN_OR_RETURN(std::shared_ptr<Flight> flight, JoinFlight(/*look_only=*/true));
+  return Wait(flight, caller);
 }
 
 // --- Admit ---
 
+void CompileRequest::WaitForToolchain(const std::function<bool()>& cancelled) const {
+  for (auto waited = kToolchainPoll; !toolchain_known() && waited < kFirstWorker && !cancelled();
+       waited += kToolchainPoll) {
+    std::this_thread::sleep_for(kToolchainPoll);
+  }
+}
+
 absl::Status CompileRequest::Admit() {
   label_ = "refused";
   RETURN_IF_ERROR(services_.admission.Check(request_));
-  v1::Toolchain toolchain = WaitForToolchain(services_.pool, caller_);
   ASSIGN_OR_RETURN(target_, ResolveTarget());
-  alias_ = cache::BuildAlias(request_, target_, toolchain);
+  alias_ = cache::BuildAlias(request_, target_, services_.pool.toolchain().value_or(v1::Toolchain()));
   label_ = "failed";
   return absl::OkStatus();
 }
@@ -100,6 +129,7 @@ absl::StatusOr<std::optional<Outcome>> CompileRequest::LookUpAlias() {
   outcome.result = v1::HIT;
   outcome.inputs = {alias->inputs().begin(), alias->inputs().end()};
   outcome.outputs = {alias->outputs().begin(), alias->outputs().end()};
+  newest_ = std::move(record);
   return outcome;
 }
 
@@ -111,17 +141,29 @@ absl::Status CompileRequest::CheckFailedBefore() {
 
 // --- Coalesce, or have it compiled ---
 
-absl::StatusOr<Outcome> CompileRequest::WaitForFlight(bool look_only) {
+absl::StatusOr<std::shared_ptr<Flight>> CompileRequest::JoinFlight(bool look_only) {
   label_ = "refused";
-  ASSIGN_OR_RETURN(std::shared_ptr<void> place, services_.admission.Enter());
-  label_ = "failed";
+  ASSIGN_OR_RETURN(place_, services_.admission.Enter());
   // Those who only look must not wait for a compile, nor keep one from starting.
   auto [flight, leads] = services_.inflight.Join(look_only ? absl::StrCat("look ", alias_) : alias_);
-  if (leads) StartCompile(services_, flight, request_, alias_, target_, look_only);
-  absl::StatusOr<Outcome> outcome = flight->Wait(caller_.progress, caller_.cancelled);
+  leads_ = leads;
+  const auto bytes = static_cast<int64_t>(request_.ByteSizeLong());
+  v1::CompileRequest whole = TakeProgram(request_);
+  if (leads) {
+    auto room = services_.admission.EnterProgram(bytes);
+    if (room.ok()) {
+      StartCompile(services_, flight, std::move(whole), *std::move(room), alias_, target_, look_only);
+    } else {
+      services_.inflight.Finish(flight, room.status());  // whoever joined in between hears it too
+    }
+  }
+  label_ = "failed";
+  return flight;
+}
+
+absl::StatusOr<Outcome> CompileRequest::Wait(const std::shared_ptr<Flight>& flight, const Caller& caller) {
+  absl::StatusOr<Outcome> outcome = flight->Wait(caller.progress, caller.cancelled);
   services_.inflight.Leave(flight);
-  if (!outcome.ok() && absl::IsResourceExhausted(outcome.status())) label_ = "refused";
-  if (outcome.ok() && outcome->result == v1::COMPILED && !leads) outcome->result = v1::COALESCED;
   return outcome;
 }
 
@@ -141,7 +183,7 @@ absl::StatusOr<v1::CompileResult> CompileRequest::Reply(const Outcome& outcome) 
     *result.mutable_manifest() = std::move(*record.mutable_manifest());
   }
   label_ = absl::AsciiStrToLower(v1::Result_Name(outcome.result));
-  result.set_seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count());
+  result.set_seconds(Seconds());
   return result;
 }
 
@@ -149,15 +191,22 @@ absl::StatusOr<v1::CompileResult> CompileRequest::Reply(const Outcome& outcome) 
 // run the same kernels; else the newest, which is then the job's.
 absl::StatusOr<v1::GenerationRecord> CompileRequest::SelectGeneration(const std::string& key) {
   if (request_.generation() != 0) return FindArtifact(services_.index, key, request_.generation());
-  if (request_.job_id().empty()) return FindArtifact(services_.index, key, 0);
+  if (request_.job_id().empty()) return FindNewest(key);
   ASSIGN_OR_RETURN(std::optional<uint32_t> pinned, services_.index.pins().Find(key, request_.job_id()));
+  if (pinned && newest_ && newest_->manifest().generation() == *pinned) return FindNewest(key);
   if (pinned) {
     ASSIGN_OR_RETURN(std::optional<v1::GenerationRecord> record, services_.index.Lookup(key, *pinned));
     if (record) return *std::move(record);
   }
-  ASSIGN_OR_RETURN(v1::GenerationRecord record, FindArtifact(services_.index, key, 0));
+  ASSIGN_OR_RETURN(v1::GenerationRecord record, FindNewest(key));
   RETURN_IF_ERROR(services_.index.pins().Pin(key, request_.job_id(), record.manifest().generation()));
   return record;
+}
+
+// A hit has looked it up a moment ago.
+absl::StatusOr<v1::GenerationRecord> CompileRequest::FindNewest(const std::string& key) {
+  if (newest_) return *std::exchange(newest_, std::nullopt);
+  return FindArtifact(services_.index, key, 0);
 }
 
 // What does not enter the key but decides whether this client can run it.

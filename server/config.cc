@@ -33,7 +33,7 @@ struct Field {
 std::vector<Field> FieldsOf(Config& c) {
   return {
       {"data_dir", &c.data_dir, "folder of all durable state"},
-      {"listen", &c.listen, "address to listen on"},
+      {"listen", &c.listen, "address to listen on; empty: 0.0.0.0 with a token_file or tls_client_ca, else 127.0.0.1"},
       {"port", &c.port, "gRPC port; 0 takes a free one, which data_dir/server.json names", 0, 65535},
       {"http_port", &c.http_port, "HTTP port: /metrics, /healthz, /readyz, /", 0, 65535},
       {"workers", &c.workers, "worker processes", 0, 1024},
@@ -44,10 +44,16 @@ std::vector<Field> FieldsOf(Config& c) {
       {"max_queue", &c.max_queue, "tasks that may wait for a worker", 1, kMany},
       {"max_waiting", &c.max_waiting, "requests that may wait for a compile", 1, kMany},
       {"max_request_bytes", &c.max_request_bytes, "largest request", 1024, int64_t{256} << 20},
-      {"worker_memory_bytes", &c.worker_memory_bytes, "resident memory of a worker; 0: no limit"},
+      {"worker_memory_bytes", &c.worker_memory_bytes,
+       "resident memory of a worker with its children; 0: half of the machine's, shared among them"},
       {"max_cache_bytes", &c.max_cache_bytes, "evict above this; 0: no limit"},
       {"verify", &c.verify, "hold each new artifact against the reference after the reply"},
       {"tune_when_busy", &c.tune_when_busy, "tune while other processes use the device"},
+      {"token_file", &c.token_file,
+       "file of tokens: lines of NAME NAMESPACE user|admin SHA256; empty: everybody may call"},
+      {"tls_cert", &c.tls_cert, "PEM file of the server's certificate; with tls_key, clients speak TLS"},
+      {"tls_key", &c.tls_key, "PEM file of the server's key"},
+      {"tls_client_ca", &c.tls_client_ca, "PEM file of the authority that must have signed a client's certificate"},
       {"log_level",
        &c.log_level,
        "least level that is logged: trace, debug, info, warn, error",
@@ -173,7 +179,15 @@ absl::StatusOr<Config> ReadConfig(int argc, const char* const* argv) {
     RETURN_IF_ERROR(ReadFlags(argc, argv, FieldsOf(config)).status());  // again, over the file
   }
   for (const Field& field : FieldsOf(config)) RETURN_IF_ERROR(CheckBounds(field, FlagOf(field)));
+  if (config.tls_cert.empty() != config.tls_key.empty()) {
+    return Invalid("tls_cert and tls_key belong together", config.tls_cert.empty() ? "--tls-cert" : "--tls-key",
+                   "give both, or none");
+  }
+  if (!config.tls_client_ca.empty() && config.tls_cert.empty())
+    return Invalid("clients show certificates only under TLS", "--tls-client-ca", "give --tls-cert and --tls-key too");
   if (flags.check) return absl::CancelledError(Print(FieldsOf(config)));
+  if (config.listen.empty())
+    config.listen = config.token_file.empty() && config.tls_client_ca.empty() ? "127.0.0.1" : "0.0.0.0";
   return config;
 }
 

@@ -12,7 +12,7 @@ namespace preheat::server {
 // Settings of preheatd. Each is a field of the YAML file and a flag ("data_dir", --data-dir); flags win.
 struct Config {
   std::string data_dir = "preheat-data";
-  std::string listen = "0.0.0.0";
+  std::string listen;  // empty: every address if callers must say who they are, else this machine alone
   int64_t port = 7433;
   int64_t http_port = 9433;
   int64_t workers = 1;
@@ -27,6 +27,9 @@ struct Config {
   int64_t max_cache_bytes = 0;
   bool verify = true;
   bool tune_when_busy = false;
+  std::string token_file;         // who may call, and what: server/identity.h
+  std::string tls_cert, tls_key;  // PEM files; set: clients speak TLS
+  std::string tls_client_ca;      // PEM file; set: clients need a certificate that it has signed
   std::string log_level = "info";
   std::string log_format = "auto";
 };

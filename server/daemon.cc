@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <climits>
 #include <filesystem>
@@ -21,12 +22,18 @@
 #include "cache/verifying_store.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
+#include "server/cache_methods.h"
 #include "server/cache_service.h"
 #include "server/compile_service.h"
 #include "server/find_artifact.h"
 #include "server/housekeeping.h"
 #include "server/http_server.h"
+#include "server/identity.h"
 #include "server/pool_service.h"
+#include "server/process_memory.h"
+#include "server/reflected_services.h"
+#include "server/rpc_router.h"
+#include "server/server_credentials.h"
 #include "server/services.h"
 #include "server/status_page.h"
 #include "server/verification.h"
@@ -35,7 +42,11 @@
 namespace preheat::server {
 namespace {
 
-constexpr int kLargestMessage = 256 << 20;  // a worker's artifact; requests have their own limit
+constexpr int kLargestArtifact = 256 << 20;  // what a worker sends in one message
+constexpr int64_t kMessageSlack = 1 << 20;   // so that what is a little too large is refused in our own words
+constexpr int64_t kTransportBytes = int64_t{512} << 20;  // of messages that are under way
+constexpr int64_t kLeastWorkerMemory = int64_t{2} << 30;
+constexpr int kReplyThreads = 2;
 constexpr char kHtml[] = "text/html; charset=utf-8";
 constexpr std::chrono::seconds kLastCalls{5};
 constexpr std::chrono::seconds kWorkersEnd{5};
@@ -52,6 +63,13 @@ std::string WorkerProgram(const Config& config) {
   std::error_code error;
   std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   return (self.parent_path() / "preheat-worker").string();
+}
+
+// Unless it is said otherwise, the workers share half of the machine. Less than torch with a compiler needs would end
+// every task.
+int64_t WorkerMemoryBytes(const Config& config) {
+  if (config.worker_memory_bytes > 0) return config.worker_memory_bytes;
+  return std::max(kLeastWorkerMemory, MachineMemoryBytes() / 2 / std::max<int64_t>(config.workers, 1));
 }
 
 HttpReply Page(absl::StatusOr<std::string> html) {
@@ -89,7 +107,7 @@ PoolOptions PoolOptionsOf(const Config& config) {
   options.max_queue = static_cast<size_t>(config.max_queue);
   options.task_deadline = std::chrono::seconds(config.task_deadline_seconds);
   options.heartbeat_timeout = std::chrono::seconds(config.heartbeat_seconds);
-  options.max_resident_bytes = config.worker_memory_bytes;
+  options.max_resident_bytes = WorkerMemoryBytes(config);
   return options;
 }
 
@@ -105,10 +123,14 @@ class DaemonImpl : public Daemon {
   }
 
   absl::Status Open() {
+    if (!config_.token_file.empty()) {
+      ASSIGN_OR_RETURN(tokens_, Tokens::Read(config_.token_file));
+    }
     RETURN_IF_ERROR(OpenStore());
+    RETURN_IF_ERROR(ListenToWorkers());
     RETURN_IF_ERROR(ListenGrpc());
     RETURN_IF_ERROR(ListenHttp());
-    housekeeping_ = std::make_unique<Housekeeping>(*services_, *store_, config_.max_cache_bytes);
+    housekeeping_ = std::make_unique<Housekeeping>(*services_, *store_, config_.max_cache_bytes, tokens_.get());
     StartWorkers();
     if (config_.verify) ResumeVerifications(*services_);
     return WriteServerFile();
@@ -128,6 +150,8 @@ class DaemonImpl : public Daemon {
     workers_->Stop(kWorkersEnd);
     server_->Shutdown(std::chrono::system_clock::now() + kLastCalls);
     server_.reset();
+    pool_server_->Shutdown(std::chrono::system_clock::now() + kLastCalls);
+    pool_server_.reset();
     housekeeping_.reset();  // flushes
     http_.reset();
     std::filesystem::remove(ServerFile());
@@ -148,29 +172,65 @@ class DaemonImpl : public Daemon {
     index_ = std::make_unique<cache::ArtifactIndex>(*store_, cache::SystemNowMs);
     kernels_ = std::make_unique<cache::KernelIndex>(*store_, cache::SystemNowMs);
     RestoreToolchain(*store_, pool_);
-    services_.reset(new Services{*index_, inflight_, pool_, negative_, admission_, metrics_, history_, config_.verify});
+    services_.reset(
+        new Services{*index_, inflight_, pool_, negative_, admission_, metrics_, history_, replies_, config_.verify});
     return absl::OkStatus();
   }
 
-  absl::Status ListenGrpc() {
-    compile_service_ = std::make_unique<CompileService>(*services_);
-    cache_service_ = std::make_unique<CacheService>(*services_);
+  // Workers have a listener of their own, on this machine alone: what they send is larger than any request may be.
+  absl::Status ListenToWorkers() {
     pool_service_ =
         std::make_unique<PoolService>(pool_, *kernels_, token_, [this](const std::string& id) { workers_->Kill(id); });
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &pool_port_);
+    builder.SetMaxReceiveMessageSize(kLargestArtifact);
+    builder.SetMaxSendMessageSize(kLargestArtifact);
+    builder.RegisterService(pool_service_.get());
+    pool_server_ = builder.BuildAndStart();
+    return pool_server_ != nullptr && pool_port_ != 0 ? absl::OkStatus() : CannotListen("127.0.0.1:0");
+  }
+
+  absl::Status ListenGrpc() {
+    RouterOptions options{.authorize = nullptr, .max_message_memory = config_.max_request_bytes * 5 / 2};
+    if (tokens_ != nullptr) options.authorize = [this](absl::string_view shown) { return tokens_->Check(shown); };
+    router_ = std::make_unique<RpcRouter>(std::move(options));
+    cache_service_ = std::make_unique<CacheService>(*services_);
+    public_cache_ = std::make_unique<PublicCache>(*router_, *cache_service_);
+    AddCompilerMethods(*router_, *services_);
+    AddCacheMethods(*router_, *services_, *cache_service_);
+    AddPoolMethods(*router_, pool_);
+    ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials, ServerCredentialsOf(config_));
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
     std::string address = absl::StrCat(config_.listen, ":", config_.port);
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort(address, credentials, &port_);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two servers on one port would share its clients
-    builder.SetMaxReceiveMessageSize(kLargestMessage);
-    builder.SetMaxSendMessageSize(kLargestMessage);
-    builder.RegisterService(compile_service_.get());
-    builder.RegisterService(cache_service_.get());
-    builder.RegisterService(pool_service_.get());
+    builder.SetMaxReceiveMessageSize(static_cast<int>(config_.max_request_bytes + kMessageSlack));
+    builder.SetMaxSendMessageSize(kLargestArtifact);
+    // A few compressed kilobytes could become any number of bytes before a limit is looked at.
+    for (grpc_compression_algorithm algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP})
+      builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
+    builder.SetResourceQuota(grpc::ResourceQuota("clients").Resize(kTransportBytes));
+    builder.RegisterService(&reflected_compiler_);
+    builder.RegisterService(&reflected_pool_);
+    builder.RegisterService(public_cache_.get());
+    builder.RegisterCallbackGenericService(router_.get());
     server_ = builder.BuildAndStart();
-    if (server_ != nullptr && port_ != 0) return absl::OkStatus();
+    if (server_ != nullptr && port_ != 0) return WarnIfOpen();
     server_.reset();
+    return CannotListen(address);
+  }
+
+  absl::Status WarnIfOpen() const {
+    const bool here = config_.listen == "127.0.0.1" || config_.listen == "localhost" || config_.listen == "[::1]";
+    if (!here && tokens_ == nullptr && config_.tls_client_ca.empty()) {
+      spdlog::warn("everybody who reaches {} may compile and remove: set token_file or tls_client_ca", config_.listen);
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status CannotListen(const std::string& address) {
     return MakeError(absl::StatusCode::kUnavailable,
                      {.kind = "cannot_listen",
                       .message = absl::StrCat("cannot listen for gRPC on ", address),
@@ -227,12 +287,13 @@ class DaemonImpl : public Daemon {
   }
 
   void StartWorkers() {
-    std::string host = config_.listen == "0.0.0.0" || config_.listen == "[::]" ? "127.0.0.1" : config_.listen;
-    workers_ = std::make_unique<WorkerProcesses>(WorkerProcessesOptions{.program = WorkerProgram(config_),
-                                                                        .count = static_cast<int>(config_.workers),
-                                                                        .server = absl::StrCat(host, ":", port_),
-                                                                        .pool_token = token_,
-                                                                        .log_folder = config_.data_dir});
+    workers_ = std::make_unique<WorkerProcesses>(WorkerProcessesOptions{
+        .program = WorkerProgram(config_),
+        .count = static_cast<int>(config_.workers),
+        .server = absl::StrCat("127.0.0.1:", pool_port_),
+        .pool_token = token_,
+        .log_folder = config_.data_dir,
+        .on_memory = [this](const std::string& id, int64_t bytes) { pool_.NoteMemory(id, bytes); }});
     workers_->Start();
   }
 
@@ -254,6 +315,7 @@ class DaemonImpl : public Daemon {
 
   const Config config_;
   const std::string token_ = RandomToken();
+  std::unique_ptr<Tokens> tokens_;  // null: everybody may call
   Metrics metrics_;
   Admission admission_;
   History history_;
@@ -265,13 +327,18 @@ class DaemonImpl : public Daemon {
   std::unique_ptr<cache::KernelIndex> kernels_;
   std::unique_ptr<Services> services_;
   std::unique_ptr<WorkerProcesses> workers_;
-  std::unique_ptr<CompileService> compile_service_;
+  std::unique_ptr<RpcRouter> router_;
+  ReflectedCompiler reflected_compiler_;
+  ReflectedPool reflected_pool_;
   std::unique_ptr<CacheService> cache_service_;
+  std::unique_ptr<PublicCache> public_cache_;
   std::unique_ptr<PoolService> pool_service_;
   std::unique_ptr<Housekeeping> housekeeping_;
   std::unique_ptr<HttpServer> http_;
+  WorkQueue replies_{kReplyThreads};  // gone before what it replies from
+  std::unique_ptr<grpc::Server> pool_server_;
   std::unique_ptr<grpc::Server> server_;
-  int port_ = 0;
+  int port_ = 0, pool_port_ = 0;
   std::atomic<bool> draining_ = false;
 };
 

@@ -381,7 +381,7 @@ TEST_F(DaemonTest, ResumesVerifications) {
   EXPECT_EQ(WaitForVerdict(Digest("a")), v1::Evidence::OK);
 }
 
-TEST_F(DaemonTest, WorkersMustKnowTheToken) {
+TEST_F(DaemonTest, WorkersAreNotTakenWhereClientsAre) {
   Start();
   grpc::ClientContext context;
   context.AddMetadata("x-preheat-pool-token", std::string(32, '0'));
@@ -392,7 +392,7 @@ TEST_F(DaemonTest, WorkersMustKnowTheToken) {
   stream->Write(hello);
   v1::ServerMessage message;
   EXPECT_FALSE(stream->Read(&message));
-  EXPECT_EQ(GetError(FromGrpc(stream->Finish())).kind, "not_a_worker");
+  EXPECT_EQ(GetError(FromGrpc(stream->Finish())).kind, "unknown_method");
 }
 
 TEST_F(DaemonTest, NamesAPortThatIsTaken) {

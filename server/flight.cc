@@ -30,19 +30,29 @@ absl::StatusOr<Outcome> Flight::Wait(const ProgressFn& progress, const std::func
 }
 
 void Flight::Tell(const v1::Progress& progress) {
-  std::vector<std::pair<ProgressFn, EndFn>> followers;
+  std::map<int64_t, Follower> followers;
   {
     std::lock_guard lock(mutex_);
     progress_ = progress;
     ++version_;
+    told_ = std::chrono::steady_clock::now();
     followers = followers_;
   }
   changed_.notify_all();
-  for (const auto& [tell, end] : followers) tell(progress);
+  for (const auto& [number, follower] : followers) follower.first(progress);
+}
+
+void Flight::Beat() {
+  std::optional<v1::Progress> again;
+  {
+    std::lock_guard lock(mutex_);
+    if (!outcome_ && version_ != 0 && std::chrono::steady_clock::now() - told_ >= kHeartbeat) again = progress_;
+  }
+  if (again) Tell(*again);
 }
 
 void Flight::Finish(absl::StatusOr<Outcome> outcome) {
-  std::vector<std::pair<ProgressFn, EndFn>> followers;
+  std::map<int64_t, Follower> followers;
   {
     std::lock_guard lock(mutex_);
     if (outcome_) return;
@@ -50,17 +60,29 @@ void Flight::Finish(absl::StatusOr<Outcome> outcome) {
     followers.swap(followers_);
   }
   changed_.notify_all();
-  for (const auto& [tell, end] : followers) end(outcome);
+  for (const auto& [number, follower] : followers) follower.second(outcome);
 }
 
-void Flight::Follow(ProgressFn progress, EndFn end) {
-  std::optional<absl::StatusOr<Outcome>> outcome;
-  {
-    std::lock_guard lock(mutex_);
-    outcome = outcome_;
-    if (!outcome) followers_.emplace_back(std::move(progress), end);
+int64_t Flight::Follow(ProgressFn progress, EndFn end) {
+  std::unique_lock lock(mutex_);
+  const int64_t number = next_follower_++;
+  if (!outcome_) {
+    std::optional<v1::Progress> known;
+    if (version_ != 0) known = progress_;
+    followers_.emplace(number, Follower(progress, std::move(end)));
+    lock.unlock();
+    if (known) progress(*known);
+    return number;
   }
-  if (outcome) end(*outcome);
+  const absl::StatusOr<Outcome> outcome = *outcome_;
+  lock.unlock();
+  end(outcome);
+  return number;
+}
+
+void Flight::Unfollow(int64_t follower) {
+  std::lock_guard lock(mutex_);
+  followers_.erase(follower);
 }
 
 }  // namespace preheat::server

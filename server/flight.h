@@ -1,6 +1,7 @@
 #ifndef PREHEAT_SERVER_FLIGHT_H_
 #define PREHEAT_SERVER_FLIGHT_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -43,18 +44,29 @@ class Flight {
   void Tell(const v1::Progress& progress);
   void Finish(absl::StatusOr<Outcome> outcome);  // the first call counts
 
-  // Also told: another flight that turned out to want the same. Called on the maker's thread, or now, when it is over.
-  void Follow(ProgressFn progress, EndFn end);
+  // Tells followers the latest state again if it is some seconds old: clients take a longer silence for a server that
+  // hangs. Called about once a second.
+  void Beat();
+
+  // Also told, without a thread that waits: on the maker's thread, or now, when it is over. Returns a number for
+  // Unfollow.
+  int64_t Follow(ProgressFn progress, EndFn end);
+  // No longer told, though a call that is under way may still come.
+  void Unfollow(int64_t follower);
 
  private:
+  using Follower = std::pair<ProgressFn, EndFn>;
+
   const std::string alias_;
   std::mutex mutex_;
   std::condition_variable changed_;
   // All guarded by mutex_.
   v1::Progress progress_;
   int version_ = 0;  // of progress_
+  std::chrono::steady_clock::time_point told_;
   std::optional<absl::StatusOr<Outcome>> outcome_;
-  std::vector<std::pair<ProgressFn, EndFn>> followers_;
+  std::map<int64_t, Follower> followers_;
+  int64_t next_follower_ = 0;
 };
 
 }  // namespace preheat::server

@@ -20,8 +20,10 @@ void Warn(const char* what, const absl::Status& status) {
 
 }  // namespace
 
-Housekeeping::Housekeeping(Services& services, cache::Store& store, int64_t max_cache_bytes)
-    : services_(services), store_(store), max_cache_bytes_(max_cache_bytes), thread_([this] { Loop(); }) {}
+Housekeeping::Housekeeping(Services& services, cache::Store& store, int64_t max_cache_bytes, Tokens* tokens)
+    : services_(services), store_(store), max_cache_bytes_(max_cache_bytes), tokens_(tokens), thread_([this] {
+        Loop();
+      }) {}
 
 Housekeeping::~Housekeeping() {
   {
@@ -46,6 +48,7 @@ void Housekeeping::Loop() {
 
 void Housekeeping::Often() {
   services_.pool.Tick();
+  services_.inflight.Beat();
   for (double seconds : services_.pool.TakeQueueSeconds()) services_.metrics.ObserveQueue(seconds);
   services_.metrics.SetCrashes(services_.pool.Count().crashes);
   services_.history.Sample(cache::SystemNowMs(), services_.metrics.Stats());
@@ -54,6 +57,7 @@ void Housekeeping::Often() {
 void Housekeeping::Flush() {
   Warn("uses not kept", services_.index.uses().Flush());
   KeepToolchain();
+  if (tokens_ != nullptr) Warn("token file not read again", tokens_->Refresh());
 }
 
 void Housekeeping::KeepToolchain() {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "cache/store.h"
+#include "server/identity.h"
 #include "server/services.h"
 
 namespace preheat::server {
@@ -14,8 +15,8 @@ namespace preheat::server {
 // minutes. One thread, from construction to destruction.
 class Housekeeping {
  public:
-  // `max_cache_bytes` 0: no eviction. Both references must outlive it.
-  Housekeeping(Services& services, cache::Store& store, int64_t max_cache_bytes);
+  // `max_cache_bytes` 0: no eviction. `tokens` may be null. All must outlive it.
+  Housekeeping(Services& services, cache::Store& store, int64_t max_cache_bytes, Tokens* tokens);
   ~Housekeeping();
 
  private:
@@ -28,6 +29,7 @@ class Housekeeping {
   Services& services_;
   cache::Store& store_;
   const int64_t max_cache_bytes_;
+  Tokens* const tokens_;
   std::string kept_toolchain_;
   std::mutex mutex_;
   std::condition_variable changed_;

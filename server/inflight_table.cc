@@ -1,6 +1,7 @@
 #include "server/inflight_table.h"
 
 #include <utility>
+#include <vector>
 
 namespace preheat::server {
 
@@ -66,6 +67,15 @@ void InflightTable::Finish(const std::shared_ptr<Flight>& flight, absl::StatusOr
     if (Entry* entry = Find(flight)) Erase(Entry(*entry));
   }
   flight->Finish(std::move(outcome));
+}
+
+void InflightTable::Beat() {
+  std::vector<std::shared_ptr<Flight>> flights;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [alias, entry] : by_alias_) flights.push_back(entry.flight);
+  }
+  for (const auto& flight : flights) flight->Beat();
 }
 
 size_t InflightTable::size() {

@@ -35,6 +35,9 @@ class InflightTable {
   // Takes the flight out, so that the next request starts anew, then finishes it.
   void Finish(const std::shared_ptr<Flight>& flight, absl::StatusOr<Outcome> outcome);
 
+  // Flight::Beat of all.
+  void Beat();
+
   size_t size();
 
  private:

@@ -132,5 +132,33 @@ TEST(Flight, StressOfJoinLeaveAndFinish) {
   EXPECT_EQ(table.size(), 0u);
 }
 
+TEST(Flight, FollowersAreToldUntilTheyUnfollow) {
+  Flight flight("alias");
+  v1::Progress queued;
+  queued.set_stage("queued");
+  flight.Tell(queued);
+  std::string stayed, left;
+  int ends = 0;
+  flight.Follow([&](const v1::Progress& progress) { stayed += progress.stage() + " "; },
+                [&](const absl::StatusOr<Outcome>&) { ++ends; });
+  const int64_t leaver = flight.Follow([&](const v1::Progress& progress) { left += progress.stage() + " "; },
+                                       [&](const absl::StatusOr<Outcome>&) { ADD_FAILURE() << "it has left"; });
+  flight.Unfollow(leaver);
+  v1::Progress passes;
+  passes.set_stage("passes");
+  flight.Tell(passes);
+  flight.Finish(Done("key"));
+  flight.Finish(Done("again"));
+  EXPECT_EQ(stayed, "queued passes ");
+  EXPECT_EQ(left, "queued ");
+  EXPECT_EQ(ends, 1);
+  flight.Follow([](const v1::Progress&) {},
+                [&](const absl::StatusOr<Outcome>& outcome) {
+                  EXPECT_EQ(outcome->key, "key");
+                  ++ends;
+                });
+  EXPECT_EQ(ends, 2) << "it is over: told at once";
+}
+
 }  // namespace
 }  // namespace preheat::server

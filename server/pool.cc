@@ -7,12 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/support/error.h"
+#include "compiler/support/retry_after.h"
 #include "server/rpc/error_proto.h"
 
 namespace preheat::server {
 namespace {
 
 constexpr int kMostLostWorkers = 2;        // a task that ends so many is refused
+constexpr double kNewTaskWeight = 0.1;     // in the average of how long a task takes
 constexpr size_t kMostKnownWorkers = 256;  // of the past, for listings
 constexpr size_t kMostQueueTimes = 10000;  // between two calls of TakeQueueSeconds
 
@@ -76,8 +78,9 @@ struct Pool::Worker {
   int number = 0;
   v1::Registration registration;
   std::shared_ptr<WorkerLink> link;
-  TaskPtr task;         // null: idle
-  SteadyTime deadline;  // of the task
+  TaskPtr task;                            // null: idle
+  SteadyTime begun, deadline;              // of the task
+  std::optional<SteadyTime> cancelled_at;  // the task
   SteadyTime heard;
   std::string killed;          // why the pool has killed it; empty: it has not
   int64_t resident_bytes = 0;  // by its last heartbeat
@@ -96,11 +99,12 @@ absl::StatusOr<std::string> Pool::Submit(PoolTask task) {
   std::lock_guard lock(mutex_);
   if (draining_) return Unavailable("draining", "the server is about to stop", "retry: another one takes over");
   if (queue_.size() >= options_.max_queue) {
-    return MakeError(absl::StatusCode::kResourceExhausted,
-                     {.kind = "queue_full",
-                      .message = absl::StrCat(queue_.size(), " tasks are waiting already"),
-                      .where = "",
-                      .fix = "retry later, or give the server more workers"});
+    return WithRetryAfter(MakeError(absl::StatusCode::kResourceExhausted,
+                                    {.kind = "queue_full",
+                                     .message = absl::StrCat(queue_.size(), " tasks are waiting already"),
+                                     .where = "",
+                                     .fix = "ask again later, or give the server more workers"}),
+                          RetryAfter());
   }
   if (!workers_.empty() && !AnyWorkerFor(task.target)) {
     std::vector<std::string> targets;
@@ -137,6 +141,7 @@ void Pool::Cancel(const std::string& id) {
     for (auto& [number, worker] : workers_) {
       if (worker.task == nullptr || worker.task->id != id) continue;
       worker.task->cancelled = true;
+      worker.cancelled_at = std::chrono::steady_clock::now();
       v1::ServerMessage message;
       message.mutable_cancel()->set_task_id(id);
       worker.link->Send(std::move(message));
@@ -160,7 +165,9 @@ void Pool::Dispatch() {
     if (fits == queue_.end()) continue;
     worker.task = *fits;
     queue_.erase(fits);
+    worker.begun = now;
     worker.deadline = now + options_.task_deadline;
+    worker.cancelled_at.reset();
     if (queue_seconds_.size() < kMostQueueTimes) {
       queue_seconds_.push_back(std::chrono::duration<double>(now - worker.task->queued).count());
     }
@@ -245,10 +252,32 @@ void Pool::Kill(Worker& worker, std::string reason) {
   worker.link->Kill();
 }
 
+void Pool::CheckMemory(Worker& worker, int64_t resident_bytes) {
+  if (options_.max_resident_bytes <= 0 || resident_bytes <= options_.max_resident_bytes) return;
+  Kill(worker, absl::StrCat("it held ", resident_bytes >> 20, " MiB of memory, more than the limit of ",
+                            options_.max_resident_bytes >> 20));
+}
+
+void Pool::NoteMemory(const std::string& worker_id, int64_t resident_bytes) {
+  std::lock_guard lock(mutex_);
+  for (auto& [number, worker] : workers_) {
+    if (worker.registration.worker_id() == worker_id) CheckMemory(worker, resident_bytes);
+  }
+}
+
+// About when half of the queue is done: early ones find it full again, late ones find it empty.
+std::chrono::milliseconds Pool::RetryAfter() const {
+  const double seconds = task_seconds_ * static_cast<double>(queue_.size()) /
+                         (2 * std::max<double>(1, static_cast<double>(workers_.size())));
+  return std::chrono::milliseconds(static_cast<int64_t>(std::clamp(seconds, 0.5, 30.0) * 1000));
+}
+
 Pool::TaskPtr Pool::Release(Worker& worker, const std::string& task_id) {
   if (worker.task == nullptr || worker.task->id != task_id) return nullptr;
   v1::WorkerInfo& info = known_[worker.registration.worker_id()];
   info.set_tasks(info.tasks() + 1);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - worker.begun;
+  task_seconds_ += (took.count() - task_seconds_) * kNewTaskWeight;
   return std::exchange(worker.task, nullptr);
 }
 
@@ -289,12 +318,8 @@ void Pool::Receive(int number, v1::WorkerMessage message) {
     if (found == workers_.end()) return;
     Worker& worker = found->second;
     worker.heard = std::chrono::steady_clock::now();
-    int64_t resident = message.heartbeat().resident_bytes();
-    if (message.has_heartbeat()) worker.resident_bytes = resident;
-    if (options_.max_resident_bytes > 0 && resident > options_.max_resident_bytes) {
-      Kill(worker, absl::StrCat("it held ", resident >> 20, " MiB of memory, more than the limit of ",
-                                options_.max_resident_bytes >> 20));
-    }
+    if (message.has_heartbeat()) worker.resident_bytes = message.heartbeat().resident_bytes();
+    CheckMemory(worker, message.heartbeat().resident_bytes());
     if (message.has_progress() || message.has_key_known()) HandleRunning(worker, message, actions);
     if (message.has_done() || message.has_failed()) HandleDone(worker, std::move(message), actions);
   }
@@ -318,6 +343,9 @@ void Pool::Tick(SteadyTime now) {
       if (worker.task != nullptr && now > worker.deadline) {
         if (TaskPtr task = Release(worker, worker.task->id)) End(task, PastDeadline(options_.task_deadline), actions);
         Kill(worker, "its task ran past the deadline");
+      } else if (worker.task != nullptr && worker.cancelled_at &&
+                 now - *worker.cancelled_at > options_.cancel_patience) {
+        Kill(worker, "it went on with a task that nobody wants");
       } else if (now - worker.heard > options_.heartbeat_timeout) {
         Kill(worker, "it was silent for too long");
       }

@@ -47,8 +47,10 @@ struct PoolOptions {
   std::chrono::milliseconds task_deadline = std::chrono::minutes(30);
   std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(30);
   std::chrono::milliseconds worker_timeout =
-      std::chrono::minutes(5);     // how long a task waits while there is no worker at all
-  int64_t max_resident_bytes = 0;  // of a worker; 0: no limit
+      std::chrono::minutes(5);  // how long a task waits while there is no worker at all
+  std::chrono::milliseconds cancel_patience =
+      std::chrono::seconds(10);    // how long a worker may go on with a task that nobody wants
+  int64_t max_resident_bytes = 0;  // of a worker with its children; 0: no limit
 };
 
 // Workers and the tasks for them: a queue, who does what, and what happens when one of them is lost. No RPC in here
@@ -60,12 +62,12 @@ class Pool {
   explicit Pool(PoolOptions options);
   ~Pool();
 
-  // Queues the task and returns its id. RESOURCE_EXHAUSTED "queue_full", UNAVAILABLE "draining",
+  // Queues the task and returns its id. RESOURCE_EXHAUSTED "queue_full" with the time to wait, UNAVAILABLE "draining",
   // FAILED_PRECONDITION "no_worker_for_target" when none of the workers that are there can do it; then nothing is
   // called.
   absl::StatusOr<std::string> Submit(PoolTask task);
-  // Nobody wants it any more. A queued task ends now, a running one when its worker has noticed. Unknown ids are
-  // ignored.
+  // Nobody wants it any more. A queued task ends now, a running one when its worker has noticed, or with its worker if
+  // that does not notice for cancel_patience. Unknown ids are ignored.
   void Cancel(const std::string& id);
 
   // A worker came: returns the number by which it is known below. FAILED_PRECONDITION "toolchain_mismatch" when it
@@ -74,7 +76,10 @@ class Pool {
   void Receive(int worker, v1::WorkerMessage message);
   void Disconnect(int worker);
 
-  // Looks after deadlines, heartbeats and memory; call about once a second.
+  // What a worker and its children hold, from whoever has looked; too much ends it.
+  void NoteMemory(const std::string& worker_id, int64_t resident_bytes);
+
+  // Looks after deadlines and heartbeats; call about once a second.
   void Tick(SteadyTime now = std::chrono::steady_clock::now());
 
   // No new tasks; queued background tasks end. Then WaitIdle says whether all the others ended in time.
@@ -109,6 +114,8 @@ class Pool {
   void Requeue(const TaskPtr& task, const std::string& reason, Actions& actions);
   void End(const TaskPtr& task, absl::StatusOr<v1::TaskDone> result, Actions& actions);
   void Kill(Worker& worker, std::string reason);
+  void CheckMemory(Worker& worker, int64_t resident_bytes);
+  std::chrono::milliseconds RetryAfter() const;
   TaskPtr Release(Worker& worker, const std::string& task_id);
   void HandleDone(Worker& worker, v1::WorkerMessage message, Actions& actions);
   void HandleRunning(Worker& worker, const v1::WorkerMessage& message, Actions& actions);
@@ -129,6 +136,7 @@ class Pool {
   int next_worker_ = 1;
   int64_t next_task_ = 1;
   int64_t crashes_ = 0;
+  double task_seconds_ = 1;  // how long one takes, of late
   bool draining_ = false;
 };
 

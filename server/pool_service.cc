@@ -136,10 +136,13 @@ grpc::Status PoolService::LookupTuning(grpc::ServerContext* context, const v1::L
   return CheckToken(*context);
 }
 
-grpc::Status PoolService::ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
-                                      v1::ListWorkersReply* reply) {
-  for (v1::WorkerInfo& worker : pool_.Workers()) *reply->add_workers() = std::move(worker);
-  return grpc::Status::OK;
+void AddPoolMethods(RpcRouter& router, Pool& pool) {
+  router.Unary<v1::ListWorkersRequest, v1::ListWorkersReply>(
+      "/preheat.v1.Pool/ListWorkers", /*blocking=*/false,
+      [&pool](Call&, const v1::ListWorkersRequest&, v1::ListWorkersReply& reply) {
+        for (v1::WorkerInfo& worker : pool.Workers()) *reply.add_workers() = std::move(worker);
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace preheat::server

@@ -7,11 +7,12 @@
 #include "cache/kernel_index.h"
 #include "proto/preheat/v1/pool.grpc.pb.h"
 #include "server/pool.h"
+#include "server/rpc_router.h"
 
 namespace preheat::server {
 
-// The RPC edge of the pool. Workers hand in code that clients will run, so they must know the pool's token (metadata
-// "x-preheat-pool-token"), which preheatd gives to the ones it starts; without it only ListWorkers answers.
+// The RPC edge of the pool for workers, on a listener of their own. They hand in code that clients will run, so they
+// must know the pool's token (metadata "x-preheat-pool-token"), which preheatd gives to the ones it starts.
 class PoolService final : public v1::Pool::Service {
  public:
   // `kill` ends a local worker process by the worker's id. All references must outlive the service.
@@ -27,8 +28,6 @@ class PoolService final : public v1::Pool::Service {
   // Tuning records come with tuning: none is known yet.
   grpc::Status LookupTuning(grpc::ServerContext* context, const v1::LookupTuningRequest* request,
                             v1::LookupTuningReply* reply) override;
-  grpc::Status ListWorkers(grpc::ServerContext* context, const v1::ListWorkersRequest* request,
-                           v1::ListWorkersReply* reply) override;
 
  private:
   grpc::Status CheckToken(const grpc::ServerContext& context) const;
@@ -38,6 +37,9 @@ class PoolService final : public v1::Pool::Service {
   const std::string token_;
   const std::function<void(const std::string&)> kill_;
 };
+
+// What everybody may ask of the pool: ListWorkers.
+void AddPoolMethods(RpcRouter& router, Pool& pool);
 
 }  // namespace preheat::server
 

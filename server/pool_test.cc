@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "compiler/support/error.h"
+#include "compiler/support/retry_after.h"
 
 namespace preheat::server {
 namespace {
@@ -45,6 +46,7 @@ class PoolTest : public testing::Test {
                           .task_deadline = std::chrono::seconds(10),
                           .heartbeat_timeout = std::chrono::seconds(100),
                           .worker_timeout = std::chrono::seconds(60),
+                          .cancel_patience = std::chrono::seconds(5),
                           .max_resident_bytes = 1000};
   Pool pool_{options_};
   std::vector<std::string> ends_;  // "name ok" or "name kind"
@@ -83,7 +85,10 @@ TEST_F(PoolTest, RequestsGoBeforeBackground) {
   ASSERT_TRUE(pool_.Submit(Task("background", PoolTask::Priority::kBackground)).ok());
   ASSERT_TRUE(pool_.Submit(Task("first")).ok());
   ASSERT_TRUE(pool_.Submit(Task("second")).ok());
-  EXPECT_EQ(GetError(pool_.Submit(Task("too many")).status()).kind, "queue_full");
+  const absl::Status full = pool_.Submit(Task("too many")).status();
+  EXPECT_EQ(GetError(full).kind, "queue_full");
+  ASSERT_TRUE(GetRetryAfter(full).has_value());
+  EXPECT_GE(GetRetryAfter(full)->count(), 500);
   auto [worker, link] = Connect("w");
   for (int i = 0; i < 3; ++i) Done(worker, link->TaskId());
   EXPECT_THAT(ends_, ElementsAre("first ok", "second ok", "background ok"));
@@ -140,8 +145,9 @@ TEST_F(PoolTest, KillsOnDeadlineMemoryAndSilence) {
   heartbeat.mutable_heartbeat()->set_resident_bytes(1000);
   pool_.Receive(fat, heartbeat);
   EXPECT_FALSE(fat_link->killed());
-  heartbeat.mutable_heartbeat()->set_resident_bytes(1001);
-  pool_.Receive(fat, heartbeat);
+  pool_.NoteMemory("another", 5000);
+  EXPECT_FALSE(fat_link->killed());
+  pool_.NoteMemory("fat", 1001);
   EXPECT_TRUE(fat_link->killed());
   ASSERT_TRUE(pool_.Submit(Task("b")).ok());
   EXPECT_EQ(fat_link->TaskId(), "");  // a killed worker gets no task
@@ -166,6 +172,18 @@ TEST_F(PoolTest, CancelsQueuedTasksAtOnceAndRunningOnesByMessage) {
   pool_.Disconnect(worker);  // a cancelled task is not tried again
   EXPECT_THAT(ends_, ElementsAre("queued cancelled", "running cancelled"));
   pool_.Cancel("t999");
+}
+
+TEST_F(PoolTest, AWorkerThatGoesOnWithWhatNobodyWantsIsEnded) {
+  auto [worker, link] = Connect("w");
+  const auto now = std::chrono::steady_clock::now();
+  pool_.Cancel(*pool_.Submit(Task("stubborn")));
+  pool_.Tick(now + std::chrono::seconds(2));
+  EXPECT_FALSE(link->killed());
+  pool_.Tick(now + std::chrono::seconds(9));
+  EXPECT_TRUE(link->killed());
+  pool_.Disconnect(worker);
+  EXPECT_THAT(ends_, ElementsAre("stubborn cancelled"));
 }
 
 TEST_F(PoolTest, TakesOnlyOneToolchain) {

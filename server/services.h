@@ -10,6 +10,7 @@
 #include "server/metrics.h"
 #include "server/negative_cache.h"
 #include "server/pool.h"
+#include "server/work_queue.h"
 
 namespace preheat::server {
 
@@ -23,6 +24,7 @@ struct Services {
   Admission& admission;
   Metrics& metrics;
   History& history;
+  WorkQueue& replies;
   bool verify = true;  // new artifacts, after the reply
 };
 

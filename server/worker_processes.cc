@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/process_memory.h"
 
 namespace preheat::server {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 constexpr std::chrono::milliseconds kFirstPause{200};
 constexpr std::chrono::milliseconds kLongestPause{30000};
 constexpr std::chrono::seconds kLivedWell{60};
+constexpr std::chrono::milliseconds kWatchEvery{200};
 
 std::string WorkerId(int index) { return absl::StrCat("cpu-", index); }
 
@@ -22,6 +24,19 @@ std::string WorkerId(int index) { return absl::StrCat("cpu-", index); }
 
 void WorkerProcesses::Start() {
   for (int i = 0; i < options_.count; ++i) keepers_.emplace_back([this, i] { Keep(i); });
+  if (options_.on_memory) watcher_ = std::thread([this] { Watch(); });
+}
+
+// Heartbeats say the same, but a worker that is about to take all memory may not get to send any.
+void WorkerProcesses::Watch() {
+  while (Sleep(kWatchEvery)) {
+    std::map<std::string, std::shared_ptr<Subprocess>> processes;
+    {
+      std::lock_guard lock(mutex_);
+      processes = processes_;
+    }
+    for (const auto& [id, process] : processes) options_.on_memory(id, ResidentBytesWithChildren(process->pid()));
+  }
 }
 
 std::shared_ptr<Subprocess> WorkerProcesses::Spawn(int index) {
@@ -82,6 +97,7 @@ void WorkerProcesses::Stop(std::chrono::milliseconds patience) {
     for (auto& [id, process] : processes_) process->Kill(SIGKILL);
   }
   for (std::thread& keeper : keepers_) keeper.join();
+  if (watcher_.joinable()) watcher_.join();
   keepers_.clear();
 }
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,6 +21,8 @@ struct WorkerProcessesOptions {
   std::string server;      // "127.0.0.1:7433", where it connects
   std::string pool_token;  // handed over in the environment, PREHEAT_POOL_TOKEN
   std::string log_folder;  // one file a worker: worker-0.log
+  // Told several times a second what each worker and its children hold, from a thread of its own.
+  std::function<void(const std::string& worker_id, int64_t resident_bytes)> on_memory;
 };
 
 // Keeps worker processes alive: one that ends is started again, after 0.2 s, 0.4 s, ... up to 30 s
@@ -37,6 +40,7 @@ class WorkerProcesses {
 
  private:
   void Keep(int index);
+  void Watch();
   // False when stopping.
   bool Sleep(std::chrono::milliseconds time);
   std::shared_ptr<Subprocess> Spawn(int index);
@@ -47,6 +51,7 @@ class WorkerProcesses {
   std::map<std::string, std::shared_ptr<Subprocess>> processes_;  // guarded by mutex_; those that run
   bool stopping_ = false;                                         // guarded by mutex_
   std::vector<std::thread> keepers_;
+  std::thread watcher_;
 };
 
 }  // namespace preheat::server

@@ -1,5 +1,7 @@
 #include "client/compilectl/model.h"
 
+#include <google/protobuf/io/zero_copy_stream_impl.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -18,11 +20,12 @@
 #include "compiler/support/digest.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
+#include "proto/parsed_bytes.h"
 
 namespace preheat::cli {
 namespace {
 
-constexpr size_t kMaxBundleBytes = size_t{256} << 20;
+constexpr size_t kMaxBundleBytes = size_t{256} << 20;  // of the file, and once more when it is parsed
 constexpr size_t kLeastKeyDigits = 6;
 
 absl::Status Invalid(std::string kind, std::string message, std::string where = "", std::string fix = "") {
@@ -57,6 +60,16 @@ absl::StatusOr<std::vector<ModelProgram>> LoadArchive(const std::string& path) {
   return programs;
 }
 
+// Small files may hold messages that are large in memory.
+absl::Status CheckParsedSize(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  google::protobuf::io::IstreamInputStream stream(&in);
+  constexpr auto kEnough = static_cast<int64_t>(kMaxBundleBytes);
+  if (ParsedBytes(stream, v1::Bundle::descriptor(), kEnough) <= kEnough) return absl::OkStatus();
+  return Invalid("program_too_large", absl::StrCat(path, " would take more than ", kEnough, " bytes of memory"), path,
+                 "split it into several bundles");
+}
+
 absl::StatusOr<std::vector<ModelProgram>> LoadBundle(const std::string& path) {
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);
@@ -64,6 +77,7 @@ absl::StatusOr<std::vector<ModelProgram>> LoadBundle(const std::string& path) {
     return Invalid("no_such_file", absl::StrCat("there is no file ", path), path);
   if (size > kMaxBundleBytes)
     return Invalid("program_too_large", absl::StrCat(path, " has ", size, " bytes, more than ", kMaxBundleBytes), path);
+  RETURN_IF_ERROR(CheckParsedSize(path));
   std::ifstream in(path, std::ios::binary);
   v1::Bundle bundle;
   if (!bundle.ParseFromIstream(&in) || bundle.format() == 0 || bundle.programs().empty())

@@ -155,7 +155,7 @@ absl::StatusOr<v1::CompileResult> Client::Impl::Ask(const v1::CompileRequest& re
       }
     }
     const absl::Status ended = connection_.ToStatus(stream->Finish());
-    if (!failed.ok()) return failed;
+    if (!failed.ok()) return ended.ok() ? failed : ended;  // the status says when to ask again, too
     if (done || !ended.ok()) return done ? absl::OkStatus() : ended;
     return MakeError(absl::StatusCode::kUnavailable, {.kind = "no_answer",
                                                       .message = "the server ended the stream without an answer",

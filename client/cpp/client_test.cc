@@ -6,11 +6,13 @@
 #include <atomic>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 
 #include "compiler/support/digest.h"
 #include "compiler/support/error.h"
 #include "proto/preheat/v1/cache.grpc.pb.h"
 #include "proto/preheat/v1/compile.grpc.pb.h"
+#include "proto/preheat/v1/rpc_status.pb.h"
 
 namespace preheat {
 namespace {
@@ -19,6 +21,7 @@ namespace {
 class Faulty : public v1::Compiler::Service, public v1::Cache::Service {
  public:
   std::atomic<int> unavailable{0};  // calls to refuse before one is answered
+  std::atomic<int> busy{0};         // calls of Stats to refuse for a while
   std::atomic<int> calls{0};
   std::string blob = "the plan";
   std::string sent;  // what ReadBlob sends; the blob when empty
@@ -48,12 +51,27 @@ class Faulty : public v1::Compiler::Service, public v1::Cache::Service {
   }
   grpc::Status Stats(grpc::ServerContext*, const v1::StatsRequest*, v1::StatsReply*) override {
     ++calls;
+    if (busy-- > 0) return Refusal("queue_full", 20);
+    return Refusal("quota", std::nullopt);
+  }
+  static grpc::Status Refusal(const std::string& kind, std::optional<int> wait_ms) {
     v1::Error error;
     error.set_code("RESOURCE_EXHAUSTED");
-    error.set_kind("quota");
+    error.set_kind(kind);
     error.set_message("enough for today");
     error.set_fix("tomorrow");
-    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "text", error.SerializeAsString());
+    v1::RpcStatus details;
+    google::protobuf::Any& any = *details.add_details();
+    any.set_type_url("type.googleapis.com/preheat.v1.Error");
+    any.set_value(error.SerializeAsString());
+    if (wait_ms) {
+      v1::RetryInfo retry;
+      retry.mutable_retry_delay()->set_nanos(*wait_ms * 1000000);
+      google::protobuf::Any& more = *details.add_details();
+      more.set_type_url("type.googleapis.com/google.rpc.RetryInfo");
+      more.set_value(retry.SerializeAsString());
+    }
+    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "text", details.SerializeAsString());
   }
   grpc::Status ReportLocalHits(grpc::ServerContext*, const v1::LocalHits* request, v1::LocalHitsReply*) override {
     std::lock_guard lock(mutex);
@@ -133,6 +151,18 @@ TEST_F(ClientTest, TheServersErrorArrivesWhole) {
   EXPECT_EQ(GetError(status).message, "enough for today");
   EXPECT_EQ(GetError(status).fix, "tomorrow");
   EXPECT_EQ(faulty_.calls, 1) << "a refusal is not asked again";
+}
+
+TEST_F(ClientTest, WaitsAsLongAsTheServerAsks) {
+  faulty_.busy = 6;  // more often than an unreachable server is tried
+  const absl::Status status = Client(Options()).Stats().status();
+  EXPECT_EQ(GetError(status).kind, "quota");
+  EXPECT_EQ(faulty_.calls, 7);
+
+  faulty_.busy = 1000;
+  ClientOptions hasty = Options();
+  hasty.deadline = absl::Milliseconds(300);
+  EXPECT_EQ(GetError(Client(hasty).Stats().status()).kind, "queue_full") << "said while there is time to act on it";
 }
 
 TEST_F(ClientTest, BlobsAreVerifiedAndKept) {

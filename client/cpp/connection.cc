@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "client/cpp/backoff.h"
 #include "client/cpp/rpc_status.h"
 #include "compiler/support/error.h"
+#include "compiler/support/retry_after.h"
 #include "compiler/support/status_macros.h"
 
 namespace preheat {
@@ -43,14 +45,22 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(const Clie
   return grpc::SslCredentials(ssl);
 }
 
-std::string RequestId() {
-  std::random_device device;
-  return absl::StrFormat("%08x%08x", device(), device());
+// How long to wait before the next attempt; nothing when there shall be none.
+std::optional<absl::Duration> PauseAfter(const absl::Status& status, int& attempts_left, Backoff& backoff) {
+  const absl::Duration own = backoff.Next();
+  if (auto asked = GetRetryAfter(status)) return absl::FromChrono(*asked) + own;
+  if (absl::IsUnavailable(status) && --attempts_left > 0) return own;
+  return std::nullopt;
 }
 
 }  // namespace
 
-Connection::Connection(const ClientOptions& options) : options_(options) {
+std::string Connection::NewRequestId() {
+  static thread_local std::mt19937_64 random{std::random_device{}()};
+  return absl::StrFormat("%016x", random());
+}
+
+Connection::Connection(const ClientOptions& options, Socket socket) : options_(options) {
   auto credentials = Credentials(options);
   broken_ = credentials.status();
   if (!broken_.ok()) credentials = grpc::InsecureChannelCredentials();
@@ -62,6 +72,7 @@ Connection::Connection(const ClientOptions& options) : options_(options) {
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (socket == Socket::kOwn) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   auto channel = grpc::CreateCustomChannel(options.server, *credentials, arguments);
   compiler_ = v1::Compiler::NewStub(channel);
   cache_ = v1::Cache::NewStub(channel);
@@ -72,6 +83,7 @@ absl::Status Connection::ToStatus(const grpc::Status& status) const { return Fro
 
 absl::Status Connection::Prepare(grpc::ClientContext& context, absl::Time deadline,
                                  const std::string& request_id) const {
+  RETURN_IF_ERROR(broken_);
   context.set_deadline(absl::ToChronoTime(deadline));
   context.AddMetadata("x-preheat-request-id", request_id);
   ASSIGN_OR_RETURN(std::string token, ReadSecret(options_.token_file, "token file"));
@@ -87,18 +99,19 @@ absl::Status Connection::Prepare(grpc::ClientContext& context, absl::Time deadli
 }
 
 absl::Status Connection::Call(const std::function<absl::Status(grpc::ClientContext&)>& attempt) {
-  RETURN_IF_ERROR(broken_);
   const absl::Time deadline = absl::Now() + options_.deadline;
-  const std::string request_id = RequestId();
+  const std::string request_id = NewRequestId();
   Backoff backoff(std::random_device{}());
-  for (int made = 1;; ++made) {
+  int attempts_left = options_.attempts;
+  while (true) {
     grpc::ClientContext context;
     RETURN_IF_ERROR(Prepare(context, deadline, request_id));
     absl::Status status = attempt(context);
-    const absl::Duration wait = backoff.Next();
-    const bool again = absl::IsUnavailable(status) && made < options_.attempts && absl::Now() + wait < deadline;
-    if (!again) return GetError(status).kind == "unreachable" ? status : WithRequestId(std::move(status), request_id);
-    std::this_thread::sleep_for(absl::ToChronoMilliseconds(wait));
+    if (status.ok()) return status;
+    const std::optional<absl::Duration> pause = PauseAfter(status, attempts_left, backoff);
+    if (!pause || absl::Now() + *pause >= deadline)
+      return GetError(status).kind == "unreachable" ? status : WithRequestId(std::move(status), request_id);
+    std::this_thread::sleep_for(absl::ToChronoMilliseconds(*pause));
   }
 }
 

@@ -16,8 +16,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr uint64_t kMaxModelBytes = uint64_t{256} << 20;
-constexpr uint64_t kMaxConfigBytes = uint64_t{64} << 20;
+constexpr uint64_t kMaxModelBytes = uint64_t{64} << 20;   // a server takes no more by default
+constexpr uint64_t kMaxConfigBytes = uint64_t{16} << 20;  // parsed JSON takes up to thirty times as much memory
 constexpr uint64_t kMaxStorageBytes = uint64_t{64} << 30;
 constexpr uint64_t kMaxSampleBytes = uint64_t{1} << 30;
 constexpr int64_t kMaxSize = int64_t{1} << 40;

@@ -14,8 +14,9 @@ namespace preheat {
 // The status that a wire error stands for, with kind, where and fix as the server wrote them.
 absl::Status FromWire(const v1::Error& error);
 
-// OK for OK. The server's own Error when the call's details carry one; otherwise gRPC's code and text, where
-// kind "unreachable" means that no server answered and "deadline" that none answered in time.
+// OK for OK. The server's own Error when the call's details carry one, with how long to wait before asking again
+// (GetRetryAfter); otherwise gRPC's code and text, where kind "unreachable" means that no server answered, "deadline"
+// that none answered in time and "request_too_large" that gRPC itself refused the message.
 absl::Status FromGrpc(const grpc::Status& status, const std::string& server);
 
 // The call that failed, by the id under which the server's log has it. Empty for what never reached a server.

@@ -1,5 +1,7 @@
 #include "compiler/capture/json_text.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/capture/limits.h"
 #include "compiler/support/error.h"
@@ -8,9 +10,16 @@
 namespace preheat::capture {
 namespace {
 
-// Brackets that are open at the deepest place, those in strings not counted.
-int Depth(absl::string_view text) {
-  int depth = 0, deepest = 0;
+// What parsing would come to, told from the text alone.
+struct Extent {
+  int depth = 0;            // of the deepest bracket
+  size_t memory_bytes = 0;  // of the parsed values: two characters of text may be sixty bytes
+};
+
+Extent Measure(absl::string_view text) {
+  constexpr size_t kContainerBytes = 64, kMemberBytes = 112, kElementBytes = 32;
+  Extent extent{.depth = 0, .memory_bytes = text.size()};
+  int depth = 0;
   bool quoted = false;
   for (size_t i = 0; i < text.size(); ++i) {
     char c = text[i];
@@ -20,10 +29,13 @@ int Depth(absl::string_view text) {
       continue;
     }
     if (c == '"') quoted = true;
-    if (c == '{' || c == '[') deepest = std::max(deepest, ++depth);
+    if (c == '{' || c == '[') extent.depth = std::max(extent.depth, ++depth);
+    if (c == '{' || c == '[') extent.memory_bytes += kContainerBytes;
+    if (c == ':') extent.memory_bytes += kMemberBytes;
+    if (c == ',') extent.memory_bytes += kElementBytes;
     if (c == '}' || c == ']') --depth;
   }
-  return deepest;
+  return extent;
 }
 
 }  // namespace
@@ -38,8 +50,12 @@ absl::Status Malformed(absl::string_view what) {
 
 absl::StatusOr<Json> ParseJson(absl::string_view text) {
   if (text.size() > kMaxProgramBytes)
-    return Malformed(absl::StrCat("JSON of ", text.size(), " bytes; at most 256 MiB are read"));
-  if (Depth(text) > kMaxJsonDepth) return Malformed(absl::StrCat("JSON is nested more than ", kMaxJsonDepth, " deep"));
+    return Malformed(absl::StrCat("JSON of ", text.size(), " bytes; at most ", kMaxProgramBytes, " are read"));
+  const Extent extent = Measure(text);
+  if (extent.memory_bytes > kMaxJsonMemory)
+    return Malformed(absl::StrCat("JSON that would take ", extent.memory_bytes >> 20, " MiB of memory; at most ",
+                                  kMaxJsonMemory >> 20, " are given"));
+  if (extent.depth > kMaxJsonDepth) return Malformed(absl::StrCat("JSON is nested more than ", kMaxJsonDepth, " deep"));
   Json parsed = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (parsed.is_discarded()) return Malformed("text is not JSON");
   return parsed;

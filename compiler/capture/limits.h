@@ -13,7 +13,8 @@ namespace preheat::capture {
 // What a program from outside may hold. Everything that an importer reads is held to these before it is
 // used, so that no later layer meets arithmetic that overflows or a structure that exhausts memory.
 inline constexpr int64_t kMaxMagnitude = int64_t{1} << 48;  // of a size, a stride, a product of sizes
-inline constexpr size_t kMaxProgramBytes = size_t{256} << 20;
+inline constexpr size_t kMaxProgramBytes = size_t{64} << 20;
+inline constexpr size_t kMaxJsonMemory = size_t{256} << 20;  // once parsed: some 50,000 operators
 inline constexpr int kMaxJsonDepth = 96;
 inline constexpr size_t kMaxRank = 64;
 inline constexpr size_t kMaxValues = size_t{1} << 22;

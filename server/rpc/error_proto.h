@@ -8,8 +8,9 @@
 
 namespace preheat::server {
 
-// Errors cross the wire in one form: preheat.v1.Error, as an event of a stream or, for unary calls, serialized in the
-// gRPC status' details (trailing metadata "grpc-status-details-bin"). Codes of absl and gRPC are the same numbers.
+// Errors cross the wire in one form: preheat.v1.Error, as the last event of a stream and in the gRPC status' details
+// (rpc_status.proto says how), where RetryInfo stands beside it if the status has a GetRetryAfter. Codes of absl and
+// gRPC are the same numbers.
 
 v1::Error ToProto(const absl::Status& status);      // REQUIRES: !status.ok()
 absl::Status FromProto(const v1::Error& error);     // an unknown code becomes UNKNOWN

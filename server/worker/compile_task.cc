@@ -11,6 +11,7 @@
 #include "compiler/compile.h"
 #include "compiler/support/digest.h"
 #include "compiler/support/status_macros.h"
+#include "server/worker/fault_hook.h"
 #include "server/worker/import_source.h"
 #include "server/worker/report_proto.h"
 
@@ -114,6 +115,7 @@ absl::StatusOr<v1::TaskDone> RunCompileTask(const v1::CompileTask& task, const T
   v1::TaskDone done;
   AddBoundary(program, done);
   if (!context.announce_key(key.digest, key.fields)) return done;
+  DoWhatFaultsSay(request.name());
 
   ASSIGN_OR_RETURN(Artifact artifact, Compile(canonical, options));
   AddArtifact(std::move(artifact), done);

@@ -11,7 +11,9 @@ A channel lives for one call only, so that a forked child never meets its parent
 from __future__ import annotations
 
 import contextlib
+import itertools
 import pathlib
+import random
 import secrets
 import threading
 import time
@@ -21,7 +23,7 @@ from typing import Any
 import grpc
 
 from preheat import runtime
-from preheat._proto import artifact_pb2, cache_pb2, program_pb2
+from preheat._proto import artifact_pb2, cache_pb2, program_pb2, rpc_status_pb2
 from preheat._proto import compile_pb2 as pb
 from preheat.config import Config
 from preheat.errors import PreheatError
@@ -108,17 +110,32 @@ class Client:
         )  # fmt: skip
 
     def _compile(self, request: pb.CompileRequest) -> pb.CompileResult:
+        """Asks again as long as the server says so, at least a random while later each time."""
+        deadline = time.monotonic() + self.config.deadline
+        for ceiling in itertools.chain((0.05, 0.1, 0.2, 0.4, 0.8, 1.6), itertools.repeat(2.0)):
+            try:
+                return self._compile_once(request)
+            except PreheatError as error:
+                wait = (error.retry_after or 0) + random.uniform(ceiling / 2, ceiling)
+                if error.retry_after is None or time.monotonic() + wait > deadline:
+                    raise
+                time.sleep(wait)
+        raise AssertionError("unreachable")
+
+    def _compile_once(self, request: pb.CompileRequest) -> pb.CompileResult:
         with self._call("/preheat.v1.Compiler/Compile") as (channel, timeout, metadata):
             stub = channel.unary_stream(
                 "/preheat.v1.Compiler/Compile", pb.CompileRequest.SerializeToString, pb.CompileEvent.FromString
             )
+            failed: pb.Error | None = None
             for event in _heard(stub(request, timeout=timeout, metadata=metadata), _SILENCE_SECONDS):
                 if event.HasField("error"):
-                    e = event.error
-                    raise PreheatError(e.code, e.kind, e.message, e.where, e.fix)
+                    failed = event.error  # the call's status, which follows, says more
                 if event.HasField("done"):
                     self._report_local_hits(channel, metadata)
                     return event.done
+        if failed is not None:  # of a server that says it in the event alone
+            raise PreheatError(failed.code, failed.kind, failed.message, failed.where, failed.fix)
         raise PreheatError("INTERNAL", "no_answer", "the server ended the call without an answer", self.config.server)
 
     def _download(self, blob: artifact_pb2.BlobRef) -> bytes:
@@ -198,9 +215,7 @@ class Client:
         for key, value in error.trailing_metadata() or ():
             if key == "grpc-status-details-bin":
                 with contextlib.suppress(Exception):
-                    e = pb.Error.FromString(value)
-                    if e.code:
-                        return PreheatError(e.code, e.kind, e.message, e.where, e.fix)
+                    return _from_details(rpc_status_pb2.RpcStatus.FromString(value))
         if error.code() == grpc.StatusCode.CANCELLED:  # by `_heard`: nobody else cancels
             message = f"{self.config.server} fell silent for {_SILENCE_SECONDS:.0f} s"
             fix = "look whether it hangs: /healthz and the status page of its HTTP port say so"
@@ -214,6 +229,16 @@ class Client:
         return PreheatError(
             error.code().name, error.code().name.lower(), f"{method}: {error.details()}", self.config.server
         )
+
+
+def _from_details(status: rpc_status_pb2.RpcStatus) -> PreheatError:
+    details = {detail.type_url.rsplit("/", 1)[-1]: detail.value for detail in status.details}
+    e = pb.Error.FromString(details["preheat.v1.Error"])
+    error = PreheatError(e.code, e.kind, e.message, e.where, e.fix)
+    if "google.rpc.RetryInfo" in details:
+        delay = rpc_status_pb2.RetryInfo.FromString(details["google.rpc.RetryInfo"]).retry_delay
+        error.retry_after = delay.seconds + delay.nanos / 1e9
+    return error
 
 
 def _heard(events: Any, silence: float) -> Iterator[Any]:

@@ -9,6 +9,7 @@ class PreheatError(RuntimeError):
     def __init__(self, code: str, kind: str, message: str, where: str = "", fix: str = "") -> None:
         super().__init__(message)
         self.code, self.kind, self.message, self.where, self.fix = code, kind, message, where, fix
+        self.retry_after: float | None = None  # seconds, when the server says that asking again may help
         self.request_id = ""  # under which the server's log has the call, if one reached it
 
     def __str__(self) -> str:

@@ -1,0 +1,143 @@
+// Writes the first inputs of every fuzz target: write_seeds FOLDER REJECTS, into
+// FOLDER/{program,message,archive,plan,buckets}.
+
+#include <google/protobuf/text_format.h>
+#include <zip.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/load/made_programs.h"
+#include "compiler/artifact/plan_generated.h"
+#include "kernels/runtime/plan_for_test.h"
+#include "proto/preheat/v1/compile.pb.h"
+
+namespace preheat {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  explicit Folder(const fs::path& path) : path_(path) {
+    fs::remove_all(path);
+    fs::create_directories(path);
+  }
+  void Add(const std::string& bytes) { std::ofstream(path_ / std::to_string(count_++), std::ios::binary) << bytes; }
+  fs::path Next() { return path_ / std::to_string(count_++); }
+
+ private:
+  const fs::path path_;
+  int count_ = 0;
+};
+
+std::string Read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void AddZip(Folder& folder, const std::string& json) {
+  int error = 0;
+  zip_t* zip = zip_open(folder.Next().c_str(), ZIP_CREATE, &error);
+  if (zip == nullptr) return;
+  const std::string weight(64, 'w');
+  const std::string config =
+      R"({"config": {"weight": {"path_name": "weight_0", "use_pickle": false, "tensor_meta": {"dtype": 7, "sizes": [{"as_int": 4}],)"
+      R"( "strides": [{"as_int": 1}], "storage_offset": {"as_int": 0}}}}})";
+  const std::pair<const char*, const std::string*> entries[] = {{"m/models/model.json", &json},
+                                                                {"m/data/weights/model_weights_config.json", &config},
+                                                                {"m/data/weights/weight_0", &weight}};
+  for (const auto& [name, text] : entries) {
+    const zip_int64_t index =
+        zip_file_add(zip, name, zip_source_buffer(zip, text->data(), text->size(), 0), ZIP_FL_ENC_UTF_8);
+    zip_set_file_compression(zip, static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0);
+  }
+  zip_close(zip);
+}
+
+// Arena, constants, a guard, a library call, an extern call and branches; no code, so that it can be loaded anywhere.
+std::string SmallPlan() {
+  using plan::DType;
+  flatbuffers::FlatBufferBuilder fbb;
+  runtime::PlanForTest p(fbb);
+  const uint32_t d0 = p.Symbol("d0", 1, 1000, 0, 0);
+  p.Guard(p.Op(plan::SizeOp::Add, d0, p.Const(-1)), "d0 >= 1");
+  const uint32_t x = p.Input(DType::F32, {d0, p.Const(4)});
+  const uint32_t y = p.Output(DType::F32, {d0, p.Const(8)});
+  const std::vector<float> ones(32, 1.0f);
+  const uint32_t w = p.Constant(DType::F32, p.Consts({4, 8}), ones.data(), ones.size() * 4);
+  const uint32_t product = p.Arena(DType::F32, {d0, p.Const(8)});
+  p.Run(p.MatMul(p.Operand(x), p.Operand(w), p.Operand(product)));
+  p.Run(p.Extern("aten.sin.default", "{}", {product}, {y}));
+  return p.Finish();
+}
+
+std::string BranchingPlan() {
+  using plan::DType;
+  flatbuffers::FlatBufferBuilder fbb;
+  runtime::PlanForTest inner(fbb);
+  const uint32_t in = inner.Input(DType::F32, inner.Consts({4})), out = inner.Output(DType::F32, inner.Consts({4}));
+  inner.Run(inner.Extern("aten.neg.default", "{}", {in}, {out}));
+  const auto body = inner.Build();
+  runtime::PlanForTest p(fbb);
+  const uint32_t x = p.Input(DType::F32, p.Consts({4})), y = p.Output(DType::F32, p.Consts({4}));
+  const uint32_t condition = p.Input(DType::Bool, {});
+  const uint32_t subplan = p.Subplan(body);
+  p.Run(p.If(condition, subplan, subplan, {x, y}));
+  p.Run(p.CallPlan(subplan, {x, y}));
+  return p.Finish();
+}
+
+void WriteBuckets(Folder& folder) {
+  folder.Add("version: 1\nmodels:\n  - source: a.pt2\n    buckets: [{batch: [1, 8], seq: 128}]\n");
+  folder.Add(
+      "version: 1\ndefaults: {target: cpu, mode: tuned, freeze: true}\nmodels:\n  - name: bert\n    source: m/b.pt2\n"
+      "    buckets:\n      - {batch: 1, seq: [64, 128, 256]}\n      - {batch: [8, 32], seq: 128}\n  - source: &s "
+      "x.preheat\n");
+  folder.Add("a: &a [1, 1]\nb: [*a, *a]\n<<: {version: 1}\n");
+}
+
+int Main(const fs::path& root, const fs::path& rejects) {
+  Folder program(root / "program"), message(root / "message"), archive(root / "archive"), plan(root / "plan"),
+      buckets(root / "buckets");
+  for (uint32_t i = 0; i < 10; ++i) {
+    const v1::Program made = load::MakeProgram(0, i);
+    program.Add(made.SerializeAsString());
+    v1::CompileRequest request;
+    *request.mutable_source()->mutable_program() = made;
+    request.set_name("seed");
+    (*request.mutable_dims())["batch"] = i;
+    message.Add(request.SerializeAsString());
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(rejects)) {
+    const std::string text = Read(entry.path());
+    const size_t body = text.find('\n', text.find('\n') + 1) + 1;
+    v1::Program parsed;
+    if (text.rfind("export", 0) == 0) {
+      archive.Add(text.substr(body));
+      AddZip(archive, text.substr(body));
+    } else if (google::protobuf::TextFormat::ParseFromString(text.substr(body), &parsed)) {
+      program.Add(parsed.SerializeAsString());
+    }
+  }
+  plan.Add(SmallPlan());
+  plan.Add(BranchingPlan());
+  WriteBuckets(buckets);
+  return 0;
+}
+
+}  // namespace
+}  // namespace preheat
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "write_seeds FOLDER REJECTS\n");
+    return 2;
+  }
+  return preheat::Main(argv[1], argv[2]);
+}
