@@ -1,9 +1,12 @@
 #include "client/torch/extern_handler.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -57,12 +60,51 @@ absl::StatusOr<std::shared_ptr<const Prepared>> Lookup(const preheat_extern_call
   return prepared;
 }
 
+// Strides of dimensions of one element mean nothing to us, but libraries look at them: those of a dense tensor.
+std::vector<int64_t> StridesOf(const preheat_tensor& t) {
+  std::vector<int64_t> strides(t.strides, t.strides + t.rank);
+  for (int32_t d = t.rank - 1; d >= 0; --d) {
+    if (t.sizes[d] == 1) strides[d] = d + 1 == t.rank ? 1 : strides[d + 1] * t.sizes[d + 1];
+  }
+  return strides;
+}
+
 // The runtime's memory as a tensor; nothing is copied.
 at::Tensor Wrap(const preheat_tensor& t) {
-  const at::IntArrayRef sizes(t.sizes, t.rank), strides(t.strides, t.rank);
-  const auto options = at::TensorOptions().dtype(reference::ToTorch(static_cast<ir::DType>(t.dtype)));
+  const at::IntArrayRef sizes(t.sizes, t.rank);
+  const std::vector<int64_t> strides = StridesOf(t);
+  const at::Device device = t.device_type == PREHEAT_CUDA
+                                ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(t.device_index))
+                                : at::Device(at::kCPU);
+  const auto options = at::TensorOptions().dtype(reference::ToTorch(static_cast<ir::DType>(t.dtype))).device(device);
   if (t.data == nullptr) return at::empty_strided(sizes, strides, options);
-  return at::from_blob(t.data, sizes, strides, options);
+  return at::for_blob(t.data, sizes).strides(strides).target_device(device).options(options).make_tensor();
+}
+
+// Eager's generator of seeds leaves them on the CPU; as a kernel's argument they reach the GPU without a wait.
+void CopyInto(at::Tensor& target, const at::Tensor& result) {
+  if (target.is_cuda() && result.is_cpu() && result.dim() == 0) {
+    target.fill_(result.item());
+  } else {
+    target.copy_(result);
+  }
+}
+
+// Where the call's tensors lie on a GPU: that one. Torch works on its own current stream, which must be the run's.
+absl::StatusOr<std::optional<at::Device>> GpuOf(const preheat_extern_call& call) {
+  std::optional<at::Device> device;
+  for (size_t i = 0; i < call.num_results && !device; ++i) {
+    if (call.results[i].device_type != PREHEAT_CUDA) continue;
+    device = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(call.results[i].device_index));
+  }
+  if (!device) return device;
+  const c10::impl::VirtualGuardImpl gpu(at::kCUDA);
+  if (gpu.getStreamNativeHandle(gpu.getStream(*device)) == call.stream) return device;
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   {.kind = "stream_mismatch",
+                    .message = absl::StrCat(call.op, " is run by torch, whose current stream is not the run's"),
+                    .where = "",
+                    .fix = "make the stream torch's current one around the run"});
 }
 
 absl::Status Deliver(const preheat_extern_call& call, const std::vector<c10::IValue>& results,
@@ -82,7 +124,7 @@ absl::Status Deliver(const preheat_extern_call& call, const std::vector<c10::IVa
           {.kind = "result_mismatch",
            .message = absl::StrCat("result ", i, " of ", call.op, " has not the type that the program declares")});
     }
-    target.copy_(result);
+    CopyInto(target, result);
   }
   if (next == call.num_results) return absl::OkStatus();
   return MakeError(absl::StatusCode::kInternal,
@@ -94,6 +136,8 @@ absl::Status Deliver(const preheat_extern_call& call, const std::vector<c10::IVa
 absl::Status RunExternCall(const preheat_extern_call& call) {
   try {
     at::NoGradGuard no_grad;
+    ASSIGN_OR_RETURN(std::optional<at::Device> gpu, GpuOf(call));
+    const c10::OptionalDeviceGuard guard(gpu);
     ASSIGN_OR_RETURN(std::shared_ptr<const Prepared> prepared, Lookup(call));
     const reference::CallScope scope{[&](int id) { return c10::IValue(Wrap(call.operands[id])); },
                                      [](const std::string&) { return int64_t{0}; }};

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/torch/extern_handler.h"
+#include "client/torch/python_call.h"
 #include "compiler/capture/aten_program.h"
 #include "compiler/reference/reference.h"
 #include "compiler/reference/tensors.h"
@@ -63,6 +64,11 @@ preheat_status* preheat_torch_extern(void*, const preheat_extern_call* call) {
   const std::string message = std::string(call->op) + ": " + error.message;
   return preheat_status_new(preheat::CodeName(status.code()).c_str(), error.kind.c_str(), message.c_str());
 }
+
+void* preheat_torch_call(const preheat_torch_step* step, void* arguments) {
+  return preheat::CallFromPython(*step, arguments);
+}
+preheat_status* preheat_torch_take_status(void) { return preheat::TakeCallStatus(); }
 
 char* preheat_torch_time(const void* program, const preheat_tensor* inputs, size_t num_inputs, int32_t repeat,
                          double* median_ms, double* p99_ms) {

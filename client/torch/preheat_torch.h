@@ -24,6 +24,38 @@ PREHEAT_EXPORT void preheat_torch_free(void* memory);
  * operator boxed and copies its results. `context` is unused: pass null. */
 PREHEAT_EXPORT preheat_status* preheat_torch_extern(void* context, const preheat_extern_call* call);
 
+/* --- A run as Python makes it: checks, results' memory and run in one call. --- */
+typedef struct {
+  int64_t argument; /* in the list; -1: none, `address` is passed as it stands */
+  int32_t dtype;    /* as preheat_tensor's */
+  int32_t rank;
+  const int64_t* sizes;
+  const int64_t* strides;
+  void* address;
+} preheat_torch_input;
+typedef struct {
+  int32_t dtype;
+  int32_t rank;
+  const int64_t* sizes;
+  const int64_t* strides;
+} preheat_torch_output;
+typedef struct {
+  preheat_session* session;
+  const int64_t* symbols;
+  const preheat_torch_input* inputs; /* those that are not frozen, in order */
+  size_t num_inputs;
+  const preheat_torch_output* outputs;
+  size_t num_outputs;
+  int32_t device_type;
+  int32_t device_index;
+} preheat_torch_step;
+/* `arguments`: a Python list. A new list of the outputs, made by torch; Python's None when an argument is not as the
+ * step says (nothing has run then), or when the run has failed: preheat_torch_take_status says which. Call it holding
+ * the GIL, which others have while the run is enqueued. */
+PREHEAT_EXPORT void* preheat_torch_call(const preheat_torch_step* step, void* arguments);
+/* Of this thread's last call: null when nothing has run. The caller frees it. */
+PREHEAT_EXPORT preheat_status* preheat_torch_take_status(void);
+
 /* Runs a program eagerly. `program` is a preheat::capture::AtenProgram of the same build; `inputs`, one for each of
  * its inputs, are borrowed and not written; sizes are 0-d i64. Fills median and 99th percentile of `repeat` runs. */
 PREHEAT_EXPORT char* preheat_torch_time(const void* program, const preheat_tensor* inputs, size_t num_inputs,

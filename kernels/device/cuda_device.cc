@@ -5,7 +5,6 @@
 #include <mutex>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -14,11 +13,12 @@
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 #include "kernels/device/cuda_driver.h"
+#include "kernels/device/cuda_graph.h"
+#include "kernels/device/cuda_launch.h"
+#include "kernels/device/cuda_memory.h"
 
 namespace preheat {
 namespace {
-
-constexpr int kSharedWithoutAsking = 48 << 10;
 
 struct CudaEvent : Event {
   CudaEvent(const cuda::Driver& d, cuda::EventHandle e) : driver(d), handle(e) {}
@@ -116,19 +116,15 @@ class CudaDevice : public Device {
 
   absl::Status Launch(const struct Launch& launch, Stream stream) override {
     const cuda::ContextScope scope(driver_, context_);
-    constexpr size_t kOnStack = 64;
-    const size_t count = launch.num_buffers + launch.num_scalars + 3;
-    int64_t few[kOnStack];
-    std::vector<int64_t> many(count > kOnStack ? count : 0);
-    int64_t* const arguments = count > kOnStack ? many.data() : few;
-    int64_t* next = arguments;
-    for (size_t i = 0; i < launch.num_buffers; ++i) *next++ = reinterpret_cast<int64_t>(launch.buffers[i]);
-    next = std::copy_n(launch.scalars, launch.num_scalars, next);
-    *next++ = reinterpret_cast<int64_t>(launch.error);
-    *next++ = reinterpret_cast<int64_t>(launch.scratch);
-    *next++ = launch.extent;
-    return Enqueue(launch, arguments, count * sizeof(int64_t), stream);
+    return cuda::PackedLaunch(launch).Enqueue(driver_, stream);
   }
+
+  absl::StatusOr<std::unique_ptr<LaunchGraph>> NewGraph() override { return cuda::NewLaunchGraph(driver_, context_); }
+  bool IsCapturing(Stream stream) override {
+    int status = 0;
+    return stream != nullptr && driver_.StreamIsCapturing(stream, &status) == 0 && status != 0;
+  }
+  Workspace* WorkspaceOf(Stream stream) override { return cuda::WorkspaceOf(driver_, context_, ordinal_, stream); }
 
   absl::StatusOr<std::unique_ptr<Event>> Record(Stream stream) override {
     const cuda::ContextScope scope(driver_, context_);
@@ -152,24 +148,6 @@ class CudaDevice : public Device {
   }
 
  private:
-  // All arguments in one piece of memory: as CU_LAUNCH_PARAM_BUFFER_POINTER and _SIZE take them.
-  absl::Status Enqueue(const struct Launch& launch, int64_t* arguments, size_t bytes, Stream stream) {
-    void* extra[] = {reinterpret_cast<void*>(1), arguments, reinterpret_cast<void*>(2), &bytes, nullptr};
-    if (launch.shared_bytes > kSharedWithoutAsking) {
-      RETURN_IF_ERROR(cuda::Check(driver_,
-                                  driver_.FuncSetAttribute(launch.function, cuda::kMaxDynamicSharedBytes,
-                                                           static_cast<int>(launch.shared_bytes)),
-                                  "asking for shared memory"));
-    }
-    const cuda::Result result = driver_.LaunchKernel(
-        launch.function, launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1],
-        launch.block[2], static_cast<unsigned>(launch.shared_bytes), stream, nullptr, extra);
-    if (result == 0) return absl::OkStatus();
-    return cuda::Check(driver_, result,
-                       absl::StrCat("launching ", launch.grid[0], " blocks of ", launch.block[0], " by ",
-                                    launch.block[1], " threads with ", launch.shared_bytes, " bytes of shared memory"));
-  }
-
   const cuda::Driver& driver_;
   const cuda::Context context_;
   const int ordinal_;

@@ -20,6 +20,19 @@ using Module = void*;
 using Function = void*;
 using StreamHandle = void*;
 using EventHandle = void*;
+using GraphHandle = void*;
+using GraphNode = void*;
+using GraphExec = void*;
+
+// CUDA_KERNEL_NODE_PARAMS_v2.
+struct KernelNode {
+  Function function;
+  unsigned grid[3], block[3], shared_bytes;
+  void** parameters;
+  void** extra;
+  void* kernel;
+  Context context;
+};
 
 struct Driver {
   Result (*Init)(unsigned flags);
@@ -47,6 +60,20 @@ struct Driver {
   Result (*EventElapsedTime)(float* milliseconds, EventHandle, EventHandle);
   Result (*EventDestroy)(EventHandle);
   Result (*StreamSynchronize)(StreamHandle);
+  Result (*StreamCreate)(StreamHandle*, unsigned flags);
+  Result (*StreamDestroy)(StreamHandle);
+  Result (*StreamBeginCapture)(StreamHandle, int mode);
+  Result (*StreamEndCapture)(StreamHandle, GraphHandle*);
+  Result (*StreamIsCapturing)(StreamHandle, int* status);
+  Result (*GraphCreate)(GraphHandle*, unsigned flags);
+  Result (*GraphDestroy)(GraphHandle);
+  Result (*GraphAddKernelNode)(GraphNode*, GraphHandle, const GraphNode* after, size_t num_after, const KernelNode*);
+  Result (*GraphAddChildGraphNode)(GraphNode*, GraphHandle, const GraphNode* after, size_t num_after, GraphHandle);
+  Result (*GraphInstantiate)(GraphExec*, GraphHandle, unsigned long long flags);
+  Result (*GraphExecDestroy)(GraphExec);
+  Result (*GraphExecKernelNodeSetParams)(GraphExec, GraphNode, const KernelNode*);
+  Result (*GraphExecChildGraphNodeSetParams)(GraphExec, GraphNode, GraphHandle);
+  Result (*GraphLaunch)(GraphExec, StreamHandle);
   Result (*GetErrorName)(Result, const char**);
   Result (*GetErrorString)(Result, const char**);
 };
@@ -54,6 +81,8 @@ struct Driver {
 inline constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76;  // device attributes
 inline constexpr int kMaxDynamicSharedBytes = 8;                                  // a function attribute
 inline constexpr unsigned kPortable = 1, kDeviceMapped = 2;                       // of host memory
+inline constexpr unsigned kNonBlocking = 1;                                       // of a stream
+inline constexpr int kCaptureRelaxed = 2;
 
 // The driver, initialized. FAILED_PRECONDITION "no_cuda_driver".
 absl::StatusOr<const Driver*> OpenDriver();

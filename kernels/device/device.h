@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <mutex>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -53,6 +55,36 @@ class Event {
   virtual ~Event() = default;
 };
 
+// Launches put together once and then started as one, in the order in which they were added. One thread at a time.
+class LaunchGraph {
+ public:
+  using Enqueue = absl::FunctionRef<absl::Status(Stream)>;
+  virtual ~LaunchGraph() = default;
+
+  // Appends a launch, or whatever `enqueue` puts on the stream that it is called with. Numbers count from 0.
+  virtual absl::Status AddLaunch(const struct Launch& launch) = 0;
+  virtual absl::Status AddCapture(Enqueue enqueue) = 0;
+  // After the last one.
+  virtual absl::Status Finish() = 0;
+
+  // Replaces node `number`, for starts from now on: another launch of a function, the same calls on other memory.
+  virtual absl::Status SetLaunch(size_t number, const struct Launch& launch) = 0;
+  virtual absl::Status SetCapture(size_t number, Enqueue enqueue) = 0;
+
+  virtual absl::Status Start(Stream stream) = 0;
+};
+
+// Memory that everything enqueued on one stream uses in turn: what a run leaves there is gone when the next one starts.
+class Workspace {
+ public:
+  virtual ~Workspace() = default;
+  // Held while a run is enqueued, so that two threads' runs follow each other.
+  std::mutex mutex;
+  // At least `bytes`, aligned to 256. A larger piece takes the place of the one before, which lives as long as somebody
+  // holds it. RESOURCE_EXHAUSTED "out_of_memory". REQUIRES: `mutex` is held.
+  virtual absl::StatusOr<std::shared_ptr<char>> Reserve(int64_t bytes) = 0;
+};
+
 // What the runtime needs of a device, shaped after the CUDA driver's calls. One object a device; every function may be
 // called from several threads at once.
 class Device {
@@ -81,6 +113,13 @@ class Device {
 
   // Enqueues (CPU: does) one launch.
   virtual absl::Status Launch(const struct Launch& launch, Stream stream) = 0;
+
+  // Null where launches cost nothing that a graph would save.
+  virtual absl::StatusOr<std::unique_ptr<LaunchGraph>> NewGraph() { return std::unique_ptr<LaunchGraph>(); }
+  // Whether the caller puts what is enqueued on this stream into a graph of his own.
+  virtual bool IsCapturing(Stream) { return false; }
+  // The stream's; null on a host. It lives as long as the process.
+  virtual Workspace* WorkspaceOf(Stream) { return nullptr; }
 
   virtual absl::StatusOr<std::unique_ptr<Event>> Record(Stream stream) = 0;
   // Seconds from one event to a later one; waits until both have happened.

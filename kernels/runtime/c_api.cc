@@ -11,10 +11,12 @@
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 #include "kernels/device/cpu_features.h"
+#include "kernels/device/cuda_memory.h"
 #include "kernels/runtime/bind.h"
 #include "kernels/runtime/c_status.h"
 #include "kernels/runtime/executable.h"
 #include "kernels/runtime/preheat_runtime.h"
+#include "kernels/runtime/record_run.h"
 #include "kernels/runtime/session.h"
 
 using preheat::runtime::Executable;
@@ -87,6 +89,19 @@ uint32_t preheat_runtime_abi(void) { return PREHEAT_RUNTIME_ABI; }
 uint32_t preheat_plan_version_min(void) { return preheat::plan::kMinPlanVersion; }
 uint32_t preheat_plan_version_max(void) { return preheat::plan::kPlanVersion; }
 const char* preheat_host_target(void) { return preheat::HostTarget().c_str(); }
+
+void preheat_set_gpu_host(const preheat_gpu_host* host) {
+  const preheat_gpu_host none = {};
+  const preheat_gpu_host& given = host != nullptr ? *host : none;
+  const bool memory = given.allocate != nullptr && given.free != nullptr;
+  preheat::cuda::MemorySource source;
+  if (memory) source = {given.allocate, given.free, given.context};
+  preheat::cuda::SetMemorySource(source);
+  preheat::runtime::CaptureHooks hooks;
+  if (given.begin_capture != nullptr && given.end_capture != nullptr)
+    hooks = {given.begin_capture, given.end_capture, given.context};
+  preheat::runtime::SetCaptureHooks(hooks);
+}
 
 preheat_status* preheat_executable_load(const void* plan, size_t plan_size, const preheat_blob* blobs, size_t num_blobs,
                                         const preheat_load_options* options, preheat_executable** out) {

@@ -37,7 +37,7 @@ class PlanInstance::Lease {
     state_->symbols = owner.initial_symbols_;
     state_->inputs = owner.frozen_;
     state_->outputs.assign(owner.loaded_.num_outputs(), nullptr);
-    state_->given_arena = nullptr;
+    state_->given_arena = state_->given_scratch = nullptr;
   }
   ~Lease() {
     std::lock_guard<std::mutex> lock(owner_.states_mutex_);
@@ -103,6 +103,7 @@ absl::Status PlanInstance::BindFrozen(absl::Span<const preheat_tensor> frozen) {
 absl::Status PlanInstance::Refresh() {
   bound_.clear();
   packed_.clear();
+  for (const auto& state : states_) state->recorded.clear();  // they hold addresses of before
   RETURN_IF_ERROR(RunPrologue());
   return loaded_.num_symbols() == 0 ? PrepareAll() : absl::OkStatus();
 }

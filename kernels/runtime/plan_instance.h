@@ -34,6 +34,8 @@ class Block {
   int64_t bytes_ = 0;
 };
 
+class RecordedRun;
+
 // What one run needs of its own. Kept and used again, so that a run in steady state allocates nothing.
 struct RunState {
   explicit RunState(Device& device) : arena(device), scratch(device), device_(device) {}
@@ -52,7 +54,9 @@ struct RunState {
   std::vector<int64_t> defined;
   Block arena;
   Block scratch;
-  char* given_arena = nullptr;  // the caller's, used in place of `arena`
+  char* given_arena = nullptr;    // the caller's or the stream's workspace, used in place of `arena`
+  char* given_scratch = nullptr;  // likewise, of `scratch`
+  std::vector<std::shared_ptr<RecordedRun>> recorded;  // one a binding, last used first
   Stream stream = nullptr;
   // What host and device both address: the error word, and after 8 bytes the values of integer inputs, one a symbol.
   int64_t* shared = nullptr;

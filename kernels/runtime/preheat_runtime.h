@@ -65,6 +65,20 @@ typedef struct {
 /* Null on success. Called on the thread that calls run, never two at once for one session's run. */
 typedef preheat_status* (*preheat_extern_handler)(void* context, const preheat_extern_call* call);
 
+/* --- GPUs: what a process that has torch offers to runs of its own, so that both share memory and launches. --- */
+typedef struct {
+  void* context;
+  /* Workspace for runs on a stream: null when there is not enough. Given back for later use on the same stream. */
+  void* (*allocate)(void* context, int64_t bytes, int32_t device, void* stream);
+  void (*free)(void* context, void* memory);
+  /* Between the two, on one thread, extern calls work on `stream`, which is being captured, and take memory that stays
+   * with the recording. begin_capture: 0 when that is so. Either both or none. */
+  int32_t (*begin_capture)(void* context, int32_t device, void* stream);
+  void (*end_capture)(void* context, int32_t device);
+} preheat_gpu_host;
+/* For the whole process; functions that are null are done without. Null: none. */
+PREHEAT_EXPORT void preheat_set_gpu_host(const preheat_gpu_host* host);
+
 /* --- Executable: immutable, shared by sessions. --- */
 typedef struct preheat_executable preheat_executable;
 typedef struct {

@@ -51,10 +51,13 @@ struct Memory {
   Memory(const Memory&) = delete;
 
   int64_t Reach() const { return static_cast<int64_t>(bytes.size()) - 64; }
-  absl::Status ToDevice(Device* gpu) {
+  // `elsewhere`: not where it lay before.
+  absl::Status ToDevice(Device* gpu, bool elsewhere) {
     if (gpu == nullptr) return absl::OkStatus();
-    if (device == nullptr) {
-      ASSIGN_OR_RETURN(copy, gpu->Allocate(Reach()));
+    if (device == nullptr || elsewhere) {
+      ASSIGN_OR_RETURN(void* place, gpu->Allocate(Reach()));
+      gpu->Free(copy);
+      copy = place;
       device = gpu;
     }
     return device->Copy(copy, data, Reach());
@@ -142,15 +145,16 @@ absl::StatusOr<std::vector<HostTensor>> GraphRunner::Run(const std::vector<HostT
     ASSIGN_OR_RETURN(std::vector<int64_t> strides, Concrete(output.strides, symbols));
     out.push_back(std::make_unique<Memory>(output.value.dtype(), shape, strides));
   }
-  // On a GPU twice: the second run reports what the kernels of the first have found.
-  for (int run = 0; run < (gpu_ != nullptr ? 2 : 1); ++run) {
+  // On a GPU: step by step, recorded, and with every tensor elsewhere. Each run reports what the kernels of the one
+  // before have found.
+  for (int run = 0; run < (gpu_ != nullptr ? 3 : 1); ++run) {
     std::vector<preheat_tensor> in_views, out_views;
     for (size_t i = 0; i < in.size(); ++i) {
-      RETURN_IF_ERROR(in[i]->ToDevice(gpu_.get()));
+      RETURN_IF_ERROR(in[i]->ToDevice(gpu_.get(), run == 2));
       in_views.push_back(in[i]->View());
     }
     for (size_t i = 0; i < out.size(); ++i) {
-      RETURN_IF_ERROR(out[i]->ToDevice(gpu_.get()));
+      RETURN_IF_ERROR(out[i]->ToDevice(gpu_.get(), run == 2));
       if (graph().outputs()[i].mutates < 0) out_views.push_back(out[i]->View());
     }
     RETURN_IF_ERROR(Take(

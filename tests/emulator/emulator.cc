@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <mutex>
 #include <regex>
 #include <sstream>
@@ -142,6 +143,41 @@ bool RunBlock(const KernelFunction& kernel, Thread& t) {
   }
   return true;
 }
+
+// --- Graphs ---
+
+// What stands in a graph: a launch, or what was captured. Nodes are done in the order in which they were added.
+struct Graph;
+struct Node {
+  std::function<int()> run;
+};
+struct Graph {
+  std::vector<Node*> nodes;
+};
+struct Stream {
+  Graph* capture = nullptr;  // not null: work is put there instead of being done
+};
+
+int Do(void* stream, std::function<int()> work) {
+  auto* s = static_cast<Stream*>(stream);
+  if (s == nullptr || s->capture == nullptr) return work();
+  s->capture->nodes.push_back(new Node{std::move(work)});
+  return 0;
+}
+
+int RunGraph(const Graph& graph) {
+  for (const Node* node : graph.nodes) {
+    if (const int result = node->run(); result != 0) return result;
+  }
+  return 0;
+}
+
+struct KernelNode {  // CUDA_KERNEL_NODE_PARAMS_v2
+  void* function;
+  unsigned grid[3], block[3], shared_bytes;
+  void **parameters, **extra;
+  void *kernel, *context;
+};
 
 // --- Sources to shared objects ---
 
@@ -315,8 +351,12 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
   return kernel->run != nullptr && kernel->thread != nullptr ? 0 : 500;
 }
 int cuFuncSetAttribute(void*, int, int) { return 0; }
-int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                   unsigned shared_bytes, void*, void**, void** extra) {
+}  // extern "C"
+
+namespace {
+
+int LaunchNow(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+              unsigned shared_bytes, std::vector<long> arguments) {
   std::lock_guard<std::mutex> lock(g_mutex);
   const KernelFunction& kernel = *static_cast<KernelFunction*>(function);
   std::vector<char> dynamic(shared_bytes + 16, '\x7b');
@@ -326,7 +366,7 @@ int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
   thread.dynamic += (16 - reinterpret_cast<uintptr_t>(thread.dynamic) % 16) % 16;
   *kernel.thread = &thread;
   g_kernel = kernel.run;
-  g_arguments = static_cast<long*>(extra[1]);
+  g_arguments = arguments.data();
   for (thread.block.z = 0; thread.block.z < gz; ++thread.block.z) {
     for (thread.block.y = 0; thread.block.y < gy; ++thread.block.y) {
       for (thread.block.x = 0; thread.block.x < gx; ++thread.block.x) {
@@ -335,6 +375,67 @@ int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
     }
   }
   return 0;
+}
+
+std::vector<long> Arguments(void** extra) {
+  const long* begin = static_cast<long*>(extra[1]);
+  return {begin, begin + *static_cast<size_t*>(extra[3]) / sizeof(long)};
+}
+
+std::function<int()> Work(const KernelNode& k) {
+  return [k, arguments = Arguments(k.extra)] {
+    return LaunchNow(k.function, k.grid[0], k.grid[1], k.grid[2], k.block[0], k.block[1], k.block[2], k.shared_bytes,
+                     arguments);
+  };
+}
+
+}  // namespace
+
+extern "C" {
+
+int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared_bytes, void* stream, void**, void** extra) {
+  return Do(stream, Work({function, {gx, gy, gz}, {bx, by, bz}, shared_bytes, nullptr, extra, nullptr, nullptr}));
+}
+int cuStreamCreate(void** stream, unsigned) { return *stream = new Stream, 0; }
+int cuStreamDestroy_v2(void* stream) { return delete static_cast<Stream*>(stream), 0; }
+int cuStreamBeginCapture_v2(void* stream, int) { return static_cast<Stream*>(stream)->capture = new Graph, 0; }
+int cuStreamEndCapture(void* stream, void** graph) {
+  *graph = static_cast<Stream*>(stream)->capture;
+  return static_cast<Stream*>(stream)->capture = nullptr, 0;
+}
+int cuStreamIsCapturing(void* stream, int* status) {
+  return *status = static_cast<Stream*>(stream)->capture != nullptr ? 1 : 0, 0;
+}
+int cuGraphCreate(void** graph, unsigned) { return *graph = new Graph, 0; }
+int cuGraphDestroy(void* graph) {
+  return delete static_cast<Graph*>(graph), 0;
+}  // nodes stay: those of an exec live on
+int cuGraphAddKernelNode_v2(void** node, void* graph, void* const* after, size_t num_after, const void* kernel) {
+  auto* g = static_cast<Graph*>(graph);
+  if (num_after != (g->nodes.empty() ? 0 : 1) || (num_after == 1 && *after != g->nodes.back())) return 1;
+  g->nodes.push_back(new Node{Work(*static_cast<const KernelNode*>(kernel))});
+  return *node = g->nodes.back(), 0;
+}
+int cuGraphAddChildGraphNode(void** node, void* graph, void* const* after, size_t num_after, void* child) {
+  auto* g = static_cast<Graph*>(graph);
+  if (num_after != (g->nodes.empty() ? 0 : 1) || (num_after == 1 && *after != g->nodes.back())) return 1;
+  g->nodes.push_back(new Node{[copy = *static_cast<Graph*>(child)] { return RunGraph(copy); }});
+  return *node = g->nodes.back(), 0;
+}
+int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
+  return *exec = new Graph(*static_cast<Graph*>(graph)), 0;
+}
+int cuGraphExecDestroy(void* exec) { return delete static_cast<Graph*>(exec), 0; }
+int cuGraphExecKernelNodeSetParams_v2(void*, void* node, const void* kernel) {
+  return static_cast<Node*>(node)->run = Work(*static_cast<const KernelNode*>(kernel)), 0;
+}
+int cuGraphExecChildGraphNodeSetParams(void*, void* node, void* child) {
+  static_cast<Node*>(node)->run = [copy = *static_cast<Graph*>(child)] { return RunGraph(copy); };
+  return 0;
+}
+int cuGraphLaunch(void* exec, void* stream) {
+  return Do(stream, [copy = *static_cast<Graph*>(exec)] { return RunGraph(copy); });
 }
 int cuEventCreate(void** event, unsigned) { return *event = new std::chrono::steady_clock::time_point, 0; }
 int cuEventRecord(void* event, void*) {
@@ -376,8 +477,11 @@ int cublasLtMatmulPreferenceSetAttribute(void*, int, const void*, size_t) { retu
 int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int, void*, int* found) {
   return *found = 1, 0;
 }
-int cublasLtMatmul(void*, void* desc, const void*, const void* a, void* a_layout, const void* b, void* b_layout,
-                   const void*, const void*, void*, void* d, void* d_layout, const void*, void*, size_t, void*) {
+}  // extern "C"
+
+namespace {
+
+int MultiplyNow(void* desc, const void* a, void* a_layout, const void* b, void* b_layout, void* d, void* d_layout) {
   const auto& description = *static_cast<Description*>(desc);
   const Layout &la = *static_cast<Layout*>(a_layout), &lb = *static_cast<Layout*>(b_layout),
                &ld = *static_cast<Layout*>(d_layout);
@@ -400,4 +504,10 @@ int cublasLtMatmul(void*, void* desc, const void*, const void* a, void* a_layout
   return 0;
 }
 
-}  // extern "C"
+}  // namespace
+
+extern "C" int cublasLtMatmul(void*, void* desc, const void*, const void* a, void* a_layout, const void* b,
+                              void* b_layout, const void*, const void*, void*, void* d, void* d_layout, const void*,
+                              void*, size_t, void* stream) {
+  return Do(stream, [=] { return MultiplyNow(desc, a, a_layout, b, b_layout, d, d_layout); });
+}

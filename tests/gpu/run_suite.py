@@ -1,9 +1,9 @@
-"""Workloads of a suite on a GPU: Preheat's plans beside eager and, on request, Inductor.
+"""Workloads of a suite on a GPU: torch.compile(backend="preheat") beside eager and, on request, Inductor.
 
-    run_suite.py --suite shared/bench/suite.py --tool bin/compile_model [--dtype bfloat16] [--inductor] [NAME...]
+    run_suite.py --suite suite.py [--dtype bfloat16] [--backends preheat,inductor,inductor-ro] [NAME...]
 
-A workload is exported, compiled by `tool`, run by libpreheat_runtime on torch's tensors, compared with float64
-(Preheat's error may be twice eager's own) and timed by CUDA events, median of many. Prints a line of JSON for each.
+Every backend's outputs (and gradients, of training workloads) are compared with float64: an error may be twice eager's
+own. A time is the median of single steps between CUDA events. Prints a line of JSON for each workload.
 """
 
 from __future__ import annotations
@@ -12,18 +12,16 @@ import argparse
 import copy
 import importlib.util
 import json
-import pathlib
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
+import traceback
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "python"))
-from preheat import runtime  # noqa: E402
+Step = Callable[[Any], list[torch.Tensor]]
 
 
 def load_suite(path: str) -> Any:
@@ -35,142 +33,187 @@ def load_suite(path: str) -> Any:
     return module.SUITE
 
 
-def median_ms(run: Any, least: int = 20, seconds: float = 0.3) -> float:
-    """Of single calls; a buffer larger than the second-level cache is written between them."""
-    flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
-    for _ in range(3):
-        run()
-    torch.cuda.synchronize()
-    times, begin = [], time.perf_counter()
-    while len(times) < least or (time.perf_counter() - begin < seconds and len(times) < 200):
-        flush.zero_()
-        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        run()
-        stop.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(stop))
-    return statistics.median(times)
-
-
-class Plan:
-    """An exported program, compiled and bound to this process's GPU."""
-
-    def __init__(self, module: torch.nn.Module, inputs: tuple[Any, ...], tool: str, target: str) -> None:
-        from torch._export.serde import serialize
-
-        exported = torch.export.export(module, inputs)
-        self.folder = tempfile.TemporaryDirectory()
-        path = pathlib.Path(self.folder.name)
-        (path / "model.json").write_bytes(serialize.serialize(exported).exported_program)
-        begin = time.perf_counter()
-        done = subprocess.run([tool, str(path / "model.json"), target, str(path)], capture_output=True, text=True)
-        if done.returncode != 0:
-            raise RuntimeError(done.stderr.strip()[:1500])
-        self.seconds = time.perf_counter() - begin
-        self.facts = json.loads(done.stdout)
-        code = {p.name: p.read_bytes() for p in path.iterdir() if len(p.name) == 64}
-        self.executable = runtime.Executable.load((path / "plan").read_bytes(), code)
-        self.session = self.executable.bind()
-        self.given = [_value(exported, spec, inputs) for spec in _inputs(exported)]
-        _fill_user_inputs(self.given, exported, inputs)
-
-    def run(self) -> list[torch.Tensor]:
-        return self.session.run(self.given)
-
-    def timed(self) -> Any:
-        """Without allocation and checks, as a front end behind guards calls it."""
-        symbols = self.executable.bind_symbols(self.given)
-        outputs = self.executable.empty_outputs(symbols, device="cuda")
-        return lambda: self.session.run_unchecked(symbols, self.given, outputs)
-
-
-def _inputs(exported: Any) -> list[Any]:
-    return list(exported.graph_signature.input_specs)
-
-
-def _value(exported: Any, spec: Any, inputs: tuple[Any, ...]) -> Any:
-    kind = spec.kind.name
-    if kind in ("PARAMETER", "BUFFER"):
-        held = exported.state_dict.get(spec.target)
-        return (held if held is not None else exported.constants[spec.target]).detach()
-    if kind == "CONSTANT_TENSOR":
-        return exported.constants[spec.target]
-    return None
-
-
-def _fill_user_inputs(given: list[Any], exported: Any, inputs: tuple[Any, ...]) -> None:
-    flat = iter(t.detach() if isinstance(t, torch.Tensor) else t for t in torch.utils._pytree.tree_leaves(inputs))
-    for i, value in enumerate(given):
-        if value is None:
-            given[i] = next(flat)
-
-
-def error(got: Any, want: Any) -> float:
-    """The largest of the outputs' errors relative to the reference's norm."""
-    worst = 0.0
-    for g, w in zip(got, want, strict=True):
-        if not w.is_floating_point():
-            continue
-        w = w.double()
-        scale = w.norm().item() or 1.0
-        worst = max(worst, (g.double() - w).norm().item() / scale)
-    return worst
-
-
 def leaves(result: Any) -> list[torch.Tensor]:
     return [t for t in torch.utils._pytree.tree_leaves(result) if isinstance(t, torch.Tensor)]
 
 
-def measure(name: str, item: Any, options: argparse.Namespace) -> dict[str, Any]:
-    dtype = getattr(torch, options.dtype)
-    module, inputs = item.build(device="cuda", dtype=dtype, scale=options.scale)
-    module.eval()
-    row: dict[str, Any] = {"name": name, "dtype": options.dtype}
-    with torch.no_grad():
-        eager = leaves(module(*inputs))
-        row["eager_ms"] = round(median_ms(lambda: module(*inputs)), 4)
-        plan = Plan(module, inputs, options.tool, options.target)
-        got = plan.run()
+class Workload:
+    """One step of it, for any callable that computes what the module does."""
+
+    def __init__(self, item: Any, dtype: torch.dtype, scale: str) -> None:
+        torch.manual_seed(0)
+        self.module, self.inputs = item.build(device="cuda", dtype=dtype, scale=scale)
+        self.train = item.kind == "train"
+        self.upstream: list[torch.Tensor] = []  # the gradient fed back, random but the same for everyone
+
+    def _targets(self, module: Any, inputs: tuple[Any, ...]) -> list[torch.Tensor]:
+        return [t for t in [*inputs, *module.parameters()] if isinstance(t, torch.Tensor) and t.requires_grad]
+
+    def results(self, run: Any, module: Any = None, inputs: tuple[Any, ...] | None = None) -> list[torch.Tensor]:
+        """Outputs and gradients."""
+        module, inputs = module or self.module, self.inputs if inputs is None else inputs
+        if not self.train:
+            with torch.no_grad():
+                return [o.clone() for o in leaves(run(*inputs))]
+        outputs = leaves(run(*inputs))
+        if not self.upstream:
+            self.upstream = [torch.randn_like(o) for o in outputs]
+        targets = self._targets(module, inputs)
+        torch.autograd.backward(outputs, [u.to(o.dtype) for u, o in zip(self.upstream, outputs, strict=True)])
+        gradients = [t.grad for t in targets if t.grad is not None]
+        for t in targets:
+            t.grad = None
+        return [o.detach().clone() for o in outputs] + gradients
+
+    def step(self, run: Any) -> None:
+        if not self.train:
+            with torch.no_grad():
+                run(*self.inputs)
+            return
+        torch.autograd.backward(leaves(run(*self.inputs)), self.upstream)
+        for t in self._targets(self.module, self.inputs):
+            t.grad = None
+
+    def exact(self) -> list[torch.Tensor]:
+        wide = tuple(
+            t.detach().double().requires_grad_(t.requires_grad)
+            if isinstance(t, torch.Tensor) and t.is_floating_point()
+            else t
+            for t in self.inputs
+        )
+        module = copy.deepcopy(self.module).double()
+        return self.results(module, module, wide)
+
+    def median_ms(self, run: Any, seconds: float) -> float:
+        for _ in range(5):
+            self.step(run)
         torch.cuda.synchronize()
-        wide = [t.double() if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in inputs]
+        times: list[float] = []
+        end = time.perf_counter() + seconds
+        while len(times) < 10 or (time.perf_counter() < end and len(times) < 200):
+            start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            self.step(run)
+            stop.record()
+            stop.synchronize()
+            times.append(start.elapsed_time(stop))
+        return statistics.median(times)
+
+
+def error(got: list[torch.Tensor], want: list[torch.Tensor]) -> float:
+    """The largest of the tensors' errors, relative to the norm of what is right. A gradient that is zero in exact
+    arithmetic is all rounding: it is measured against the largest one."""
+    if len(got) != len(want):
+        return float("inf")
+    floating = [(g.double(), w.double()) for g, w in zip(got, want, strict=True) if w.is_floating_point()]
+    least = 1e-2 * max((w.norm().item() for _, w in floating), default=0.0)
+    errors = [(g - w).norm().item() / (max(w.norm().item(), least) or 1.0) for g, w in floating]
+    return max(errors, default=0.0) if all(e == e for e in errors) else float("inf")
+
+
+def compiled(module: Any, backend: str) -> Any:
+    if backend == "inductor":
+        return torch.compile(module)
+    if backend == "inductor-ro":
+        return torch.compile(module, mode="reduce-overhead")
+    return torch.compile(module, backend=backend)
+
+
+def measure(name: str, item: Any, options: argparse.Namespace) -> dict[str, Any]:
+    work = Workload(item, getattr(torch, options.dtype), options.scale)
+    row: dict[str, Any] = {"name": name, "dtype": options.dtype}
+    eager = work.results(work.module)
+    reference = work.exact()
+    row["eager_error"] = error(eager, reference)
+    row["eager_ms"] = round(work.median_ms(work.module, options.seconds), 4)
+    for backend in options.backends.split(","):
+        torch._dynamo.reset()
         try:
-            reference = leaves(copy.deepcopy(module).double()(*wide))
-        except torch.OutOfMemoryError:
-            reference = eager
-        row["error"], row["eager_error"] = error(got, reference), error(eager, reference)
-        row["right"] = row["error"] <= 2 * row["eager_error"] + 1e-6
-        row["preheat_ms"] = round(median_ms(plan.timed()), 4)
-        row["seconds"] = round(plan.seconds, 3)  # the tool's whole run
-        row.update(plan.facts)
-        if options.inductor:
-            begin = time.perf_counter()
-            compiled = torch.compile(module)
-            compiled(*inputs)
-            torch.cuda.synchronize()
-            row["inductor_first_s"] = round(time.perf_counter() - begin, 2)
-            row["inductor_ms"] = round(median_ms(lambda: compiled(*inputs)), 4)
-            torch._dynamo.reset()
+            row.update(
+                {f"{backend}_{key}": value for key, value in run_backend(work, backend, reference, options).items()}
+            )
+        except Exception as problem:  # the next one is measured all the same
+            traceback.print_exc()
+            row[f"{backend}_failed"] = f"{type(problem).__name__}: {problem}"[:400]
+        torch.cuda.empty_cache()
+    row["right"] = row.get("preheat_error", float("inf")) <= 2 * row["eager_error"] + 1e-6
     return row
 
 
+def run_backend(
+    work: Workload, backend: str, reference: list[torch.Tensor], options: argparse.Namespace
+) -> dict[str, Any]:
+    if backend == "preheat":
+        import preheat
+
+        preheat.reset_report()
+    run = compiled(work.module, backend)
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    first = work.results(run)
+    torch.cuda.synchronize()
+    facts: dict[str, Any] = {"first_s": round(time.perf_counter() - begin, 2)}
+    facts["error"] = error(first, reference)
+    del first
+    for _ in range(2):  # what is recorded and started again is right as well
+        facts["error"] = max(facts["error"], error(work.results(run), reference))
+    facts["ms"] = round(work.median_ms(run, options.seconds), 4)
+    if options.profile:
+        facts["profile"] = profile(work, run)
+    if backend == "preheat":
+        report = preheat.report().to_dict()
+        graphs = report["graphs"]
+        facts["kernels"] = sum(g["kernels_after"] for g in graphs)
+        facts["graphs"] = [f"{g['kind']} {g['result']} {g['seconds']:.2f}s" for g in graphs]
+        facts["extern"] = {op: n for g in graphs for op, n in g["extern_ops"].items()}
+        facts["fallbacks"] = report.get("fallbacks", {})
+        if options.hits:
+            torch._dynamo.reset()
+            begin = time.perf_counter()
+            work.results(compiled(work.module, backend))
+            torch.cuda.synchronize()
+            facts["again_s"] = round(time.perf_counter() - begin, 2)
+            facts["again"] = [
+                f"{g['result']} {g['seconds']:.3f}s" for g in preheat.report().to_dict()["graphs"][len(graphs) :]
+            ]
+    return facts
+
+
+def profile(work: Workload, run: Any) -> list[str]:
+    """The kernels of one step that take longest: microseconds, count, name."""
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as record
+
+    with record(activities=[ProfilerActivity.CUDA]) as seen:
+        work.step(run)
+        torch.cuda.synchronize()
+    kernels = [e for e in seen.key_averages() if e.device_type == torch.autograd.DeviceType.CUDA]
+    kernels.sort(key=lambda e: -e.self_device_time_total)
+    total = sum(e.self_device_time_total for e in kernels)
+    lines = [f"{e.self_device_time_total:.0f} us x{e.count} {e.key[:70]}" for e in kernels[:8]]
+    return [f"{total:.0f} us in {sum(e.count for e in kernels)} kernels", *lines]
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suite", required=True)
-    parser.add_argument("--tool", required=True)
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--scale", default="full")
-    parser.add_argument("--inductor", action="store_true")
+    parser.add_argument("--seconds", type=float, default=0.3)
+    parser.add_argument("--backends", default="preheat")
+    parser.add_argument("--kind", default="", help="infer, train, micro or model: only those")
+    parser.add_argument("--hits", action="store_true", help="also compile once more, from the warm service")
+    parser.add_argument("--profile", action="store_true", help="also which kernels take longest")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
-    major, minor = torch.cuda.get_device_capability()
-    options.target = f"cuda:sm_{major}{minor}"
     suite, wrong = load_suite(options.suite), 0
-    for name in options.names or [n for n, item in suite.items() if item.kind == "infer"]:
+    chosen = [n for n, w in suite.items() if options.kind in ("", w.kind, w.group)]
+    for name in options.names or chosen:
         try:
             row = measure(name, suite[name], options)
-            wrong += not row["right"]
-        except Exception as problem:  # the next workload is measured all the same
+            wrong += not row["right"] and "preheat" in options.backends
+        except Exception as problem:
+            traceback.print_exc()
             row = {"name": name, "failed": f"{type(problem).__name__}: {problem}"[:600]}
             wrong += 1
         print(json.dumps(row), flush=True)

@@ -224,7 +224,9 @@ def _fetch(
     result = client.request(
         built.proto, name=f"{kind}:{len(built.proto.nodes)}", freeze=config.freeze and kind == "inference"
     )
-    compiled = CompiledGraph(built, client.load(result), eager, _misfit, f"preheat {kind} {result.key[:8]}")
+    on_gpu = torch.cuda.device(built.device) if built.device.type == "cuda" else contextlib.nullcontext()
+    with on_gpu:
+        compiled = CompiledGraph(built, client.load(result), eager, _misfit, f"preheat {kind} {result.key[:8]}")
     fused = client.report(result)
     graph = counts.Graph(
         key=result.key,

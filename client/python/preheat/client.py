@@ -15,6 +15,7 @@ import itertools
 import pathlib
 import random
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -104,9 +105,9 @@ class Client:
     def _make_request(self, program: program_pb2.Program, name: str, freeze: bool) -> pb.CompileRequest:
         config = self.config
         return pb.CompileRequest(
-            source=pb.Source(program=program), target=config.target, mode=_MODES[config.mode], exclude=config.exclude,
-            freeze=freeze, environment=runtime.environment(), name_space=config.name_space, job_id=config.job_id,
-            name=name, extern_allowed=True, inline_blobs=True,
+            source=pb.Source(program=program), target=_target(program, config.target), mode=_MODES[config.mode],
+            exclude=config.exclude, freeze=freeze, environment=runtime.environment(), name_space=config.name_space,
+            job_id=config.job_id, name=name, extern_allowed=True, inline_blobs=True,
         )  # fmt: skip
 
     def _compile(self, request: pb.CompileRequest) -> pb.CompileResult:
@@ -176,14 +177,10 @@ class Client:
         deadline = time.monotonic() + self.config.deadline
         request_id = secrets.token_hex(8)
         metadata = [("x-preheat-request-id", request_id), *self._token()]
+        self._dial(min(_CONNECT_SECONDS, self.config.deadline))
         with self._channel() as channel:
-            ready = grpc.channel_ready_future(channel)
             try:
-                ready.result(timeout=min(_CONNECT_SECONDS, self.config.deadline))
                 yield channel, max(deadline - time.monotonic(), 0.1), metadata
-            except grpc.FutureTimeoutError:
-                ready.cancel()
-                raise self._unreachable("nothing answered") from None
             except grpc.RpcError as error:
                 failed = self._from_rpc(error, method)
                 failed.request_id = "" if failed.kind == "unreachable" else request_id
@@ -199,6 +196,14 @@ class Client:
         files = (config.tls_ca, config.tls_key, config.tls_cert)
         credentials = grpc.ssl_channel_credentials(*(_read_secret(path) if path else None for path in files))
         return grpc.secure_channel(config.server, credentials, _CHANNEL_OPTIONS)
+
+    def _dial(self, seconds: float) -> None:
+        """Whether somebody listens: gRPC's own way to find out takes a fifth of a second."""
+        host, _, port = self.config.server.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), seconds).close()
+        except (OSError, ValueError) as error:
+            raise self._unreachable(str(error) or "nothing answered") from None
 
     def _token(self) -> list[tuple[str, str]]:
         if not self.config.token_file:
@@ -268,6 +273,13 @@ def _read_secret(path: str) -> bytes:
 
 def _needed(manifest: artifact_pb2.Manifest) -> list[artifact_pb2.BlobRef]:
     return [manifest.plan, *manifest.code]
+
+
+def _target(program: program_pb2.Program, chosen: str) -> str:
+    """In the server's words: a GPU's architecture is known here alone."""
+    if chosen in ("", "cuda") and any(v.tensor.device_type == "cuda" for v in program.values):
+        chosen = "cuda"
+    return runtime.cuda_target() if chosen == "cuda" else chosen or "cpu"
 
 
 def _alias(request: pb.CompileRequest) -> str:

@@ -13,6 +13,7 @@ import torch
 
 from preheat import dtypes, frozen, runtime
 from preheat.expressions import evaluator
+from preheat.fast_call import FastCall
 from preheat.program import BuiltProgram, Result, Source
 
 _ALIGNMENT = 16  # bytes, what programs promise of their inputs
@@ -30,6 +31,7 @@ class _Layout:
     results: list[Callable[[list[Any], list[Any], list[torch.Tensor]], Any]]
     addresses: Callable[[list[Any]], array.array[int] | None]  # of what is not frozen; None: something must be fitted
     checked: bool = False  # the runtime has checked one call of it
+    fast: FastCall | None = None  # from then on, on a GPU
 
 
 class CompiledGraph:
@@ -48,6 +50,7 @@ class CompiledGraph:
     ) -> None:
         self.name = name  # of its range in torch's profiler
         self._boxed_call = True  # of the object: torch wraps it in functions that copy what objects have
+        self._device = built.device
         self.built, self._executable, self._eager, self._on_fallback = built, executable, eager, on_fallback
         self._layouts: dict[tuple[int, ...], _Layout] = {}
         self._symbol_sources = list(built.symbols.values())
@@ -64,8 +67,8 @@ class CompiledGraph:
         try:
             if torch.autograd.profiler._is_profiler_enabled:
                 with torch.profiler.record_function(self.name):
-                    return self._run(given)
-            return self._run(given)
+                    return self._run_on_device(given)
+            return self._run_on_device(given)
         except Exception as error:
             if self.built.groups and not isinstance(error, _Misfit):
                 raise  # collectives that the other ranks have seen cannot be had twice
@@ -75,22 +78,46 @@ class CompiledGraph:
             self._on_fallback(f"{type(error).__name__.lstrip('_')}: {error}")
             return results
 
+    def _run_on_device(self, given: list[Any]) -> list[Any]:
+        if self._device.type != "cuda" or torch.cuda.current_device() == self._device.index:
+            return self._run(given)
+        with torch.cuda.device(self._device):
+            return self._run(given)
+
     def _run(self, given: list[Any]) -> list[Any]:
         layout = self._layout(given)
+        if layout.fast is not None and (made := layout.fast(given)) is not None:
+            return [make(given, given, made) for make in layout.results]
         session = self._session if not self._frozen else self._bound(given, layout)
-        outputs = _new_outputs(layout)
-        addresses = layout.addresses(given) if layout.checked else None
+        outputs = _new_outputs(layout, self._device)
+        addresses = layout.addresses(given) if layout.checked and self._device.type == "cpu" else None
         if addresses is not None:  # every argument lies as the program says
             session.run_at(layout.symbols_at, addresses, outputs)
             return [make(given, given, outputs) for make in layout.results]
-        fitted = _fit_all(given, layout)
+        fitted = _fit_all(given, layout, self._device)
         passed = [self._input(fitted, i) for i in self._thawed]
         if layout.checked:
             session.run_unchecked(layout.symbols, passed, outputs)
         else:
             session.run_into(passed, outputs)
             layout.checked = True
+            if self._device.type == "cuda" and not self._frozen:
+                layout.fast = self._fast_call(session, layout)
         return [make(given, fitted, outputs) for make in layout.results]
+
+    def _fast_call(self, session: runtime.Session, layout: _Layout) -> FastCall:
+        shapes = {argument: (sizes, strides) for argument, sizes, strides in layout.inputs}
+        inputs: list[Any] = []
+        for source, message in zip(self.built.inputs, self.built.proto.inputs, strict=True):
+            value = self.built.proto.values[message.value]
+            if source.constant is not None:
+                inputs.append(source.constant)
+            elif value.HasField("tensor"):
+                dtype = dtypes.from_number(value.tensor.dtype - 1)
+                inputs.append((source.argument, dtype, *shapes[source.argument]))
+            else:
+                inputs.append(None)
+        return FastCall(session, layout.symbols, inputs, layout.outputs, self._device)
 
     def _input(self, arguments: list[Any], index: int) -> Any:
         """What the program's input of that number is in a call with these arguments."""
@@ -139,7 +166,7 @@ class CompiledGraph:
         watched = [self._input(given, i) for i in self._frozen]
         with self._lock:
             if self._watch.changed(watched):
-                fitted = _fit_all(given, layout)
+                fitted = _fit_all(given, layout, self._device)
                 now = [self._input(fitted, i) for i in self._frozen]
                 if self._session is None:
                     self._session = self._executable.bind(now, self.built.groups)
@@ -153,8 +180,10 @@ class _Misfit(Exception):
     """These arguments are not those that the graph was compiled for."""
 
 
-def _new_outputs(layout: _Layout) -> list[torch.Tensor]:
+def _new_outputs(layout: _Layout, device: torch.device) -> list[torch.Tensor]:
     """Memory of torch's own at each call: a result stays what it is when the graph runs again."""
+    if device.type != "cpu":
+        return [torch.empty_strided(n, s, dtype=dtype, device=device) for n, s, dtype in layout.outputs]
     return [_empty(sizes, strides, dtype) for sizes, strides, dtype in layout.outputs]
 
 
@@ -194,18 +223,20 @@ def _address_function(
     return values["function"]
 
 
-def _fit_all(given: list[Any], layout: _Layout) -> list[Any]:
+def _fit_all(given: list[Any], layout: _Layout, device: torch.device) -> list[Any]:
     fitted = list(given)
     for index, sizes, strides in layout.inputs:
-        fitted[index] = _fit(given[index], sizes, strides)
+        fitted[index] = _fit(given[index], sizes, strides, device)
     return fitted
 
 
-def _fit(t: Any, sizes: tuple[int, ...], strides: tuple[int, ...]) -> torch.Tensor:
+def _fit(t: Any, sizes: tuple[int, ...], strides: tuple[int, ...], device: torch.device) -> torch.Tensor:
     """The tensor, or a copy of it that lies as the program says: its memory may not be as it was when traced."""
     if not isinstance(t, torch.Tensor) or t.shape != sizes:
         raise _Misfit("an argument has another shape")
     t = _plain(t)
+    if t.device != device:  # a scalar of the CPU's
+        t = t.to(device, non_blocking=True)
     if t.stride() != strides and t.numel() != 0:
         if any(a != b and n > 1 for a, b, n in zip(t.stride(), strides, sizes, strict=True)):
             return _copy(t, sizes, strides)
@@ -221,7 +252,7 @@ def _plain(t: torch.Tensor) -> torch.Tensor:
 def _copy(t: torch.Tensor, sizes: tuple[int, ...], strides: tuple[int, ...]) -> torch.Tensor:
     # Dimensions that repeat one element are copied once.
     once = tuple(1 if stride == 0 else size for size, stride in zip(sizes, strides, strict=True))
-    copy = torch.empty_strided(once, strides, dtype=t.dtype)
+    copy = torch.empty_strided(once, strides, dtype=t.dtype, device=t.device)
     for d, (size, small) in enumerate(zip(sizes, once, strict=True)):
         if size != small:
             t = t.narrow(d, 0, 1)

@@ -23,7 +23,7 @@ class Config:
     job_id: str = ""
     cache_dir: str = ""  # "": no local cache
     mode: str = "background"
-    target: str = "cpu"
+    target: str = ""  # "": where the program's tensors are
     freeze: bool = False
     buckets: bool = False  # sizes to pad to were given
     exclude: tuple[str, ...] = ()

@@ -36,25 +36,32 @@ def handler(context: collectives.Context | None = None) -> tuple[int, int | None
     per call. Otherwise, and for what needs a context, the one below, which does the same.
     """
     own = ctypes.cast(_handle, ctypes.c_void_p).value or 0
-    return (own, context.number) if context is not None else (_native() or own, None)
+    native = native_library()
+    if context is not None:
+        return own, context.number
+    return (ctypes.cast(native.preheat_torch_extern, ctypes.c_void_p).value or own if native is not None else own), None
 
 
 @functools.cache
-def _native() -> int:
+def native_library() -> ctypes.PyDLL | None:
+    """libpreheat_torch, where it stands beside the runtime and was built for this torch. Its functions keep the GIL."""
     path = pathlib.Path(runtime.library_path()).with_name("libpreheat_torch.so")
     if not path.exists():
-        return 0
+        return None
     try:
-        lib = ctypes.CDLL(str(path))
+        lib = ctypes.PyDLL(str(path))
         lib.preheat_torch_version.restype = ctypes.c_char_p
+        lib.preheat_torch_call.restype = ctypes.py_object
+        lib.preheat_torch_call.argtypes = [ctypes.c_void_p, ctypes.py_object]
+        lib.preheat_torch_take_status.restype = ctypes.c_void_p
         fits = (
             lib.preheat_torch_abi() == _TORCH_ABI
             and lib.preheat_torch_version().decode() == torch.__version__.partition("+")[0]
         )
-        return ctypes.cast(lib.preheat_torch_extern, ctypes.c_void_p).value or 0 if fits else 0
+        return lib if fits else None
     except (OSError, AttributeError) as error:
         logging.getLogger("preheat").info("preheat: extern calls go through Python: %s", error)
-        return 0
+        return None
 
 
 def operator(name: str) -> torch._ops.OpOverload:
@@ -91,7 +98,10 @@ def _run(call: runtime.ExternCall, context: collectives.Context | None) -> None:
             raise RuntimeError(
                 f"result {i} is {result.dtype}{list(result.shape)}, the program says {target.dtype}{list(target.shape)}"
             )
-        target.copy_(result)
+        if target.is_cuda and result.device.type == "cpu" and result.dim() == 0:
+            target.fill_(result.item())  # a seed: as a kernel's argument it reaches the GPU without a wait
+        else:
+            target.copy_(result)
 
 
 def flatten(returned: Any) -> list[torch.Tensor | None]:
@@ -111,6 +121,9 @@ class _GpuBytes:
 def tensor_at(t: runtime.Tensor) -> torch.Tensor:
     """The runtime's memory as a tensor; nothing is copied."""
     sizes, strides = t.sizes[: t.rank], t.strides[: t.rank]
+    for d in reversed(range(t.rank)):  # strides of dimensions of one element: libraries look at them
+        if sizes[d] == 1:
+            strides[d] = 1 if d + 1 == t.rank else strides[d + 1] * sizes[d + 1]
     dtype = dtypes.from_number(t.dtype)
     if not t.data or 0 in sizes:
         return torch.empty_strided(

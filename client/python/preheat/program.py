@@ -72,6 +72,7 @@ class BuiltProgram:
     results: list[Result]
     outputs: list[pb.TensorType]  # types of the program's outputs
     groups: list[str] = field(default_factory=list)  # process groups: what "group:0", "group:1", ... stand for
+    device: torch.device = torch.device("cpu")  # where it runs
 
     def __getstate__(self) -> dict[str, Any]:  # messages themselves do not pickle
         plain = self.__dict__ | {"proto": self.proto.SerializeToString()}
@@ -111,6 +112,7 @@ class _Builder:
         self.locations: dict[tuple[str, str], int] = {}
         self.outputs: dict[int, int] = {}  # value -> output number
         self.groups: list[str] = []
+        self.device = _device_of(gm)
 
     def build(self) -> BuiltProgram:
         placeholders = [n for n in self.gm.graph.nodes if n.op == "placeholder"]
@@ -129,7 +131,7 @@ class _Builder:
             elif node.op != "placeholder":
                 raise Unsupported(f"node {node.name} is a {node.op}")
         types = [self.proto.values[o.value].tensor for o in self.proto.outputs]
-        return BuiltProgram(self.proto, self.inputs, self.symbol_sources, results, types, self.groups)
+        return BuiltProgram(self.proto, self.inputs, self.symbol_sources, results, types, self.groups, self.device)
 
     # --- Symbols and types ---
 
@@ -165,12 +167,10 @@ class _Builder:
             raise Unsupported(
                 f"tensors of layout {value.layout} or type {type(value).__name__} have no form in Preheat"
             )
-        if value.device.type != "cpu":
-            raise Unsupported(f"tensors on {value.device.type} are not served yet")
         text = self.symbols.text
         return pb.TensorType(
             dtype=number + 1, sizes=[text(s) for s in value.shape], strides=[text(s) for s in value.stride()],
-            device_type=value.device.type, alignment=16,
+            device_type=self.device.type, alignment=16,
         )  # fmt: skip
 
     def _value(self, name: str, value: torch.Tensor) -> int:
@@ -216,9 +216,10 @@ class _Builder:
         held = held.detach().resolve_conj().resolve_neg()
         large = held.numel() * held.element_size() > MAX_CONSTANT_BYTES
         if not large:
-            held = held.contiguous()
-        elif held.data_ptr() % 16:
-            held = held.clone()  # runs do not look at it again
+            held = held.contiguous().cpu()
+        else:
+            held = held.to(self.device)
+            held = held.clone() if held.data_ptr() % 16 else held  # runs do not look at it again
         self.values[node] = value = self._value(node.name, held)
         if large:
             self._input(value, Source(constant=held), str(node.target), pb.Input.CONSTANT)
@@ -249,11 +250,15 @@ class _Builder:
         value = node.meta.get("val")
         if isinstance(value, (int, torch.SymInt)):
             return Result("size", size=self.symbols.text(value))
+        if value is None:
+            return Result("none")
         if not isinstance(value, torch.Tensor):
             raise Unsupported(f"result {node.name} is a {type(value).__name__}")
         if node in self.arguments:
             return Result("argument", index=self.arguments[node], dtype=value.dtype)
         root = self._root(node)
+        if value.device.type != self.device.type:
+            raise Unsupported(f"result {node.name} is on {value.device.type}, the graph runs on {self.device.type}")
         if root is not node and (root in self.arguments or self.values.get(root) in self.outputs):
             return self._view(node, root)
         return Result("output", index=self._output(node), dtype=value.dtype)
@@ -292,11 +297,11 @@ class _Builder:
 
     def _call(self, node: fx.Node) -> None:
         target, value = node.target, node.meta.get("val")
+        if isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return  # sizes are expressions wherever they are used
         if target is operator.getitem and node.args[0] in self.parts:
             self.values[node] = self.parts[node.args[0]][node.args[1]]  # type: ignore[index]
             return
-        if isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)):
-            return  # sizes are expressions wherever they are used
         if not isinstance(target, torch._ops.OpOverload):
             raise Unsupported(f"{_describe(target)} is no plain operator")
         name = op_name(target)
@@ -332,9 +337,11 @@ class _Builder:
         message.result_is_list = len(returns) == 1
         self.parts[node] = []
         for i, part in enumerate(value):
-            if part is not None and not isinstance(part, torch.Tensor):
+            if part is not None and not isinstance(part, (torch.Tensor, int, torch.SymInt)):
                 raise Unsupported(f"{message.op} gives a {type(part).__name__}")
-            self.parts[node].append(-1 if part is None else self._value(f"{node.name}.{i}", part))
+            # A size among the results is an expression wherever it is used.
+            taken = isinstance(part, torch.Tensor)
+            self.parts[node].append(self._value(f"{node.name}.{i}", part) if taken else -1)
         message.results.extend(self.parts[node])
 
     def _strided(self, target: torch._ops.OpOverload, node: fx.Node) -> list[tuple[Any, Any, bool]]:
@@ -381,7 +388,7 @@ class _Builder:
             if isinstance(value, torch.Tensor):
                 out.tensor = self.values[given]
                 return
-            given = value
+            given = value  # None too: what an operator gives only at times
         if given is None:
             out.none.SetInParent()
         elif isinstance(given, bool):
@@ -407,7 +414,7 @@ class _Builder:
         elif isinstance(given, torch.memory_format):
             out.memory_format = str(given).removeprefix("torch.")
         elif isinstance(given, torch.device):
-            out.device = given.type
+            out.device = self.device.type
         elif isinstance(given, (tuple, list)):
             self._list(out, list(given), kind, op)
         else:
@@ -437,6 +444,27 @@ class _Builder:
             out.integers.SetInParent()
         else:
             raise Unsupported(f"{op} has a list of {', '.join(sorted({type(i).__name__ for i in items}))}")
+
+
+def _device_of(gm: fx.GraphModule) -> torch.device:
+    """Where the graph computes. Scalars on the CPU beside tensors on a GPU are brought to it."""
+    found: set[torch.device] = set()
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        found.update(v.device for v in (value if isinstance(value, (tuple, list)) else (value,))
+                     if isinstance(v, torch.Tensor))  # fmt: skip
+    devices = [d for d in found if d.type != "cpu"]
+    if not devices:
+        return torch.device("cpu")
+    if len(devices) > 1:
+        raise Unsupported(f"the graph computes on {', '.join(sorted(map(str, devices)))}: one device a graph")
+    if devices[0].type != "cuda":
+        raise Unsupported(f"tensors on {devices[0].type} are not served")
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        if node.op == "placeholder" and isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim():
+            raise Unsupported(f"argument {node.name} is on the CPU, the graph computes on {devices[0]}")
+    return devices[0]
 
 
 def _given(target: torch._ops.OpOverload, node: fx.Node) -> list[tuple[Any, Any, bool]]:

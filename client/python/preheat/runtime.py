@@ -65,6 +65,19 @@ class _BindOptions(ctypes.Structure):
     ]  # fmt: skip
 
 
+class GpuHost(ctypes.Structure):
+    """preheat_gpu_host."""
+
+    Allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p)
+    Free = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+    BeginCapture = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p)
+    EndCapture = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)
+    _fields_ = [
+        ("context", ctypes.c_void_p), ("allocate", Allocate), ("free", Free), ("begin_capture", BeginCapture),
+        ("end_capture", EndCapture),
+    ]  # fmt: skip
+
+
 def library_path() -> str:
     """PREHEAT_RUNTIME, else lib/ beside the package, else the build folder of a checkout."""
     if chosen := os.environ.get("PREHEAT_RUNTIME"):
@@ -106,6 +119,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         "plan_version_min": (ctypes.c_uint32, []),
         "plan_version_max": (ctypes.c_uint32, []),
         "host_target": (c_char_p, []),
+        "set_gpu_host": (None, [ctypes.POINTER(GpuHost)]),
         **{f"status_{field}": (c_char_p, [c_void_p]) for field in ("code", "kind", "message", "where", "fix")},
         "status_free": (None, [c_void_p]),
         "status_new": (c_void_p, [c_char_p, c_char_p, c_char_p]),
@@ -153,6 +167,20 @@ def check(status: int | None) -> None:
     ]
     lib.preheat_status_free(status)
     raise PreheatError(*fields)
+
+
+def cuda_target() -> str:
+    """This machine's GPU as a target: its own architecture, or the oldest of its generation that there is code for."""
+    if not torch.cuda.is_available():
+        raise PreheatError("FAILED_PRECONDITION", "no_cuda_driver", "torch finds no GPU that it can use", "target",
+                           "name the target in full: cuda:sm_90")  # fmt: skip
+    major, minor = torch.cuda.get_device_capability()
+    known = [(8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)]
+    fitting = [k for k in known if k[0] == major and k[1] <= minor]
+    if not fitting:
+        raise PreheatError("INVALID_ARGUMENT", "unsupported_target", f"no code can be made for sm_{major}{minor}",
+                           "target", "GPUs from sm_80 to sm_120 are served")  # fmt: skip
+    return f"cuda:sm_{fitting[-1][0]}{fitting[-1][1]}"
 
 
 def environment() -> pb.ClientEnvironment:
@@ -220,6 +248,10 @@ class Executable:
         blobs = (_Blob * max(len(code), 1))(*((d.encode(), data, len(data)) for d, data in code.items()))
         options = _LoadOptions(code_dir.encode() or None, 0)
         out = ctypes.c_void_p()
+        if torch.cuda.is_initialized():
+            from preheat import gpu
+
+            gpu.share()
         check(
             library().preheat_executable_load(
                 plan, len(plan), blobs, len(code), ctypes.byref(options), ctypes.byref(out)

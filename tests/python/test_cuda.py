@@ -1,0 +1,129 @@
+"""Graphs on a GPU, as far as they go without one: programs of fake CUDA tensors, and kernels for one from a server."""
+
+from __future__ import annotations
+
+import operator
+import os
+import pathlib
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from preheat import program
+from preheat.client import Client
+from preheat.config import Config
+from preheat.errors import PreheatError, Unsupported
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("PREHEAT_BUILD", ROOT / "build" / "release"))
+
+
+def trace(fn: Callable[..., Any], *shapes: tuple[int, ...], scalars: int = 0) -> fx.GraphModule:
+    """The graph of a function of bf16 tensors on a GPU, followed by scalars on the CPU."""
+    with FakeTensorMode():
+        args = [torch.empty(shape, device="cuda", dtype=torch.bfloat16) for shape in shapes]
+        args += [torch.empty((), dtype=torch.float64) for _ in range(scalars)]
+        return make_fx(fn)(*args)
+
+
+def built(fn: Callable[..., Any], *shapes: tuple[int, ...], scalars: int = 0) -> program.BuiltProgram:
+    return program.build(trace(fn, *shapes, scalars=scalars))
+
+
+def test_every_tensor_is_on_the_gpu() -> None:
+    made = built(lambda x, s: torch.full((4, 4), 2.0, device="cuda") + x.float() * s, (4, 4), scalars=1)
+    assert made.device == torch.device("cuda", 0)
+    assert {v.tensor.device_type for v in made.proto.values} == {"cuda"}
+    devices = [a.device for n in made.proto.nodes for a in n.arguments if a.HasField("device")]
+    assert set(devices) == {"cuda"}
+
+
+def test_results_on_the_cpu_are_refused() -> None:
+    with pytest.raises(Unsupported, match="is on cpu, the graph runs on cuda"):
+        built(lambda x: (x + 1).cpu(), (4,))
+
+
+def test_tensors_on_both_are_refused() -> None:
+    with FakeTensorMode():
+        gm = make_fx(lambda x, i: x[i])(torch.empty(4, device="cuda"), torch.empty(2, dtype=torch.int64))
+    with pytest.raises(Unsupported, match="is on the CPU, the graph computes on cuda"):
+        program.build(gm)
+
+
+def test_sizes_among_results_are_no_values() -> None:
+    """As attention gives them: tensors, None and numbers."""
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    with FakeTensorMode():
+        x.meta["val"] = torch.empty((2, 4, 8, 16), device="cuda", dtype=torch.bfloat16)
+        call = graph.call_function(torch.ops.aten._scaled_dot_product_cudnn_attention.default, (x, x, x, None, True))
+        lse, seed = torch.empty((2, 4, 8, 1), device="cuda"), torch.empty((), device="cuda", dtype=torch.int64)
+        call.meta["val"] = (x.meta["val"], lse, None, None, 8, 8, seed, seed, None)
+    get = operator.getitem
+    results = []
+    for i in (0, 1, 2, 4):
+        item = graph.call_function(get, (call, i))
+        item.meta["val"] = call.meta["val"][i]
+        results.append(item)
+    graph.output(tuple(results))
+    made = program.build(fx.GraphModule(torch.nn.Module(), graph))
+    assert [r.kind for r in made.results] == ["output", "output", "none", "size"]
+    assert [i >= 0 for i in made.proto.nodes[0].results] == [True, True, False, False, False, False, True, True, False]
+
+
+# --- Through a server ---
+
+
+def compilectl(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(BUILD / "bin" / "compilectl"), *arguments], capture_output=True, text=True, timeout=120)
+
+
+def free_port() -> str:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return str(s.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    data, port = str(tmp_path_factory.mktemp("server")), free_port()
+    started = compilectl("server", "start", "--data-dir", data, "--port", port, "--http-port", free_port())
+    assert started.returncode == 0, started.stderr
+    yield Client(Config.make({"server": f"localhost:{port}", "target": "cuda:sm_90"}))
+    compilectl("server", "stop", "--data-dir", data)
+
+
+def test_a_worker_without_a_gpu_compiles_for_one(client: Client) -> None:
+    made = built(lambda x, y: torch.softmax(x @ y, -1) * 2, (64, 32), (32, 64))
+    try:
+        result = client.request(made.proto)
+    except PreheatError as error:
+        if error.kind != "no_worker_for_target":
+            raise
+        pytest.skip("no NVRTC here: no worker compiles for GPUs")
+    assert result.manifest.target == "cuda:sm_90"
+    assert len(result.manifest.code) > 0
+    assert all(client.read_blob(code, result)[:4] == b"\x7fELF" for code in result.manifest.code)
+    assert client.request(made.proto).key == result.key
+
+
+def test_an_unknown_architecture_is_refused(client: Client) -> None:
+    made = built(lambda x: x + 1, (8,))
+    other = Client(Config.make({"server": client.config.server, "target": "cuda:sm_35"}))
+    with pytest.raises(PreheatError) as refused:
+        other.request(made.proto)
+    assert refused.value.kind in ("unsupported_target", "no_worker_for_target")
+
+
+def test_this_machine_s_gpu_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    made = built(lambda x: x + 1, (8,))
+    with pytest.raises(PreheatError) as refused:
+        Client(Config.make({"server": "localhost:1"})).request(made.proto)
+    assert refused.value.kind == "no_cuda_driver"
