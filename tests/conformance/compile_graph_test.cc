@@ -119,6 +119,96 @@ output %e)";
   }
 }
 
+// Convolutions with channels last: pooling and sums over pixels between them, a residual, one filter a channel.
+TEST(CompileGraph, ConvolutionsWorkOnPixels) {
+  if (Target().rfind("cuda", 0) == 0) GTEST_SKIP() << "on a GPU torch runs convolutions";
+  CheckText(R"(
+%x = input user f32[2, 3, 11, 9]
+%w = input parameter f32[16, 3, 3, 3]
+%v = input parameter f32[16]
+%u = input parameter f32[16, 16, 1, 1]
+%k = input parameter f32[16, 1, 3, 3]
+%c = conv(%x, %w) {stride = [2, 2], padding = [1, 1], groups = 1, dilation = [1, 1], output_padding = [0, 0], transposed = 0}
+%v4 = reshape(%v) {shape = (1, 16, 1, 1)}
+%vb = broadcast(%v4) {shape = (2, 16, 6, 5)}
+%a = add(%c, %vb)
+%e = exp(%a)
+%p = pad(%e) {low = (0, 0, 1, 1), high = (0, 0, 1, 1), value = -inf}
+%h = window(%p) {dim = 2, size = 3, step = 2, dilation = 1}
+%o = window(%h) {dim = 3, size = 3, step = 2, dilation = 1}
+%m = reduce_max(%o) {dims = [4, 5]}
+%d = conv(%m, %u) {stride = [1, 1], padding = [0, 0], groups = 1, dilation = [1, 1], output_padding = [0, 0], transposed = 0}
+%q = add(%d, %m)
+%f = conv(%q, %k) {stride = [1, 1], padding = [1, 1], groups = 16, dilation = [1, 1], output_padding = [0, 0], transposed = 0}
+%s = reduce_sum(%f) {dims = [2, 3]}
+%n = neg(%q)
+output %s
+output %n)");
+}
+
+// Filters that are larger than what they are applied to are multiplied where they lie.
+TEST(CompileGraph, FiltersOutweighTheImage) {
+  if (Target().rfind("cuda", 0) == 0) GTEST_SKIP() << "on a GPU torch runs convolutions";
+  for (const char* image : {"1, 48, 3, 3", "3, 48, 2, 4"}) {
+    std::string text = R"(
+%x = input user f32[IMAGE]
+%w = input parameter f32[50, 48, 3, 3]
+%c = conv(%x, %w) {stride = [1, 1], padding = [1, 1], groups = 1, dilation = [1, 1], output_padding = [0, 0], transposed = 0}
+%e = exp(%c)
+output %e)";
+    text.replace(text.find("IMAGE"), 5, image);
+    CheckText(text);
+  }
+}
+
+// Sums over leading dimensions whose operand is stored too, the columns of several parts.
+TEST(CompileGraph, ColumnSumsStoreWhatTheyRead) {
+  CheckText(R"(
+%a = input user f32[21, 32]
+%b = input user f32[21, 32]
+%c = input user f32[2, 3, 21, 16]
+%ab = concat(%a, %b) {dim = 1}
+%p = permute(%c) {dims = [2, 0, 1, 3]}
+%r = reshape(%p) {shape = (21, 96)}
+%x = concat(%ab, %r) {dim = 1}
+%e = exp(%x)
+%s = reduce_sum(%e) {dims = [0]}
+output %s
+output %e)");
+  CheckText(R"(
+symbol n in [1, 64]
+%x = input user f32[n, 4, 7, 5]
+%y = input user f32[n, 4, 7, 5]
+%m = mul(%x, %y)
+%s = reduce_sum(%m) {dims = [0, 2, 3]}
+output %s
+output %m)",
+            {{"n", 4}});
+}
+
+// Long folds run in parts: lengths around the parts' and a row that is an image.
+TEST(CompileGraph, LongFoldsRunInParts) {
+  for (const char* size : {"256", "263", "1024", "4096", "5000"}) {
+    std::string text = R"(
+%x = input user f32[3, SIZE]
+%s = reduce_sum(%x) {dims = [1]}
+%m = reduce_max(%x) {dims = [1]}
+%q = mul(%x, %x)
+%t = reduce_sum(%q) {dims = [0, 1]}
+output %s
+output %m
+output %t)";
+    text.replace(text.find("SIZE"), 4, size);
+    CheckText(text);
+  }
+  CheckText(R"(
+symbol n in [1, 4096]
+%x = input user f32[2, n]
+%s = reduce_min(%x) {dims = [1]}
+output %s)",
+            {{"n", 700}});
+}
+
 TEST(CompileGraph, AttentionHeadsAreViewsOfTheProduct) {
   CheckText(R"(
 %x = input user f32[2, 16, 32]
