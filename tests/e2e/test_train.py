@@ -44,5 +44,5 @@ def test_a_warmed_job_compiles_nothing(fresh: Server, tmp_path: pathlib.Path, mo
     assert warmed["failed"] == 0 and warmed["compiled"] > 0
     for ranks in (0, 2):
         for row in run(fresh, tmp_path / f"ranks{ranks}", model, ranks=ranks):
-            assert set(row["results"]) == {"hit"}, row
+            assert row["results"].get("hit") and set(row["results"]) <= {"hit", "empty"}, row
             assert row["fallbacks"] == {}, row

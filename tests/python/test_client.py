@@ -221,6 +221,24 @@ def test_without_a_server_the_job_goes_on_with_one_warning(monkeypatch: pytest.M
     assert "ran eagerly, 2 times: unreachable" in str(preheat.report())
 
 
+def test_a_server_killed_while_it_compiles(server: FaultyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREHEAT_SERVER", server.address)
+
+    def die(request: pb.CompileRequest, context: Any) -> Iterator[pb.CompileEvent]:
+        yield pb.CompileEvent(progress=pb.Progress(stage="compile"))
+        server.server.stop(None)
+        time.sleep(1)
+
+    server.answer = die
+    torch._dynamo.reset()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for fn in (lambda x: x * 5, lambda x: x - 5):
+            assert torch.equal(torch.compile(fn, backend="preheat")(torch.ones(3)), fn(torch.ones(3)))
+    assert len([w for w in caught if issubclass(w.category, backend.PreheatWarning)]) == 1
+    assert preheat.report().to_dict()["results"] == {"eager": 2}
+
+
 def test_required_makes_it_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREHEAT_SERVER", "localhost:1")
     monkeypatch.setenv("PREHEAT_REQUIRED", "1")

@@ -114,4 +114,4 @@ def test_two_ranks_train_as_eager_and_share_every_graph(service: str, how: str, 
     graphs = sum(fast[0]["results"].values())
     assert sum(r["results"].get("compiled", 0) for r in fast) <= graphs  # each graph by one of the ranks
     again = two_ranks(how, "preheat", service, tmp_path)
-    assert all(row["results"] == {"hit": graphs} for row in again)
+    assert all(row["results"].get("hit") and set(row["results"]) <= {"hit", "empty"} for row in again)
