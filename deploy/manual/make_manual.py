@@ -119,7 +119,7 @@ def split_item(parts: list[str]) -> tuple[str, str]:
 def describe(program: Path, words: tuple[str, ...] = ()) -> Command:
     environment = {**os.environ, "HOME": "~", "XDG_DATA_HOME": ""}
     done = subprocess.run(
-        [program, *words, "--help"], env=environment, capture_output=True, text=True, check=True, timeout=60
+        [program, *words, "--help"], env=environment, capture_output=True, text=True, check=True, timeout=600
     )
     command, below = parse(" ".join((program.name, *words)), done.stdout)
     for word, text in below:
