@@ -8,7 +8,7 @@ _compilectl_keys() {  # of the server that the line names; none if it does not a
 _compilectl() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
   local command= words= takes= i
-  local globals="-h --help --server --json -q --quiet --timeout --tls-ca --tls-cert --tls-key --token-file"
+  local globals="-h --help --server --json -q --quiet --timeout --tls-ca --tls-cert --tls-key --token-file --version"
   _compilectl_server=()
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
@@ -21,14 +21,20 @@ _compilectl() {
     esac
   done
   case $previous in
-    --patience) :; return ;;
-    --timeout) :; return ;;
-    --interval) :; return ;;
-    --workers) :; return ;;
+    --older-than) :; return ;;
+    --config|--html|--preheatd|--shapes|--tls-ca|--tls-cert|--tls-key|--token-file) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --data-dir) COMPREPLY=($(compgen -d -- "$current")); return ;;
+    --server) :; return ;;
+    --job) :; return ;;
+    --mode) COMPREPLY=($(compgen -W "fast tuned background" -- "$current")); return ;;
+    --generation|--repeat|--seed|--workers) :; return ;;
+    --program) :; return ;;
+    --dim) :; return ;;
+    --input) :; return ;;
+    --exclude) :; return ;;
     --http-port|--port) :; return ;;
-    --repeat) :; return ;;
-    --config|--data-dir|--dim|--exclude|--html|--input|--job|--mode|--older-than|--preheatd|--program|--server|--shapes|--target|--tls-ca|--tls-cert|--tls-key|--token-file) :; return ;;
-    --generation|--seed) :; return ;;
+    --interval|--patience|--timeout) :; return ;;
+    --target) COMPREPLY=($(compgen -W "cpu cuda cpu:x86-64-v2 cpu:x86-64-v3 cpu:x86-64-v4 cuda:sm_80 cuda:sm_90" -- "$current")); return ;;
   esac
   case $command in
     "") words="warm compile run verify explain why-miss ls show pin unpin rm gc workers top stats server $globals"; takes="" ;;
