@@ -123,8 +123,9 @@ def test_without_identity_only_this_machine_is_answered(data: pathlib.Path) -> N
             assert time.monotonic() < until and process.poll() is None
             time.sleep(0.05)
         ports = json.loads((data / "server.json").read_text())
-        listening = pathlib.Path("/proc/net/tcp").read_text()
+        listening = pathlib.Path("/proc/net/tcp").read_text() + pathlib.Path("/proc/net/tcp6").read_text()
         for port in (ports["port"], ports["http_port"]):
-            assert f"0100007F:{port:04X} 00000000:0000 0A" in listening
-            assert f"00000000:{port:04X} 00000000:0000 0A" not in listening
+            assert f":{port:04X} " in listening
+            assert f" 00000000:{port:04X} 00000000:0000 0A" not in listening, "on every address"
+            assert f" {'0' * 32}:{port:04X} {'0' * 32}:0000 0A" not in listening, "on every address"
         process.terminate()
