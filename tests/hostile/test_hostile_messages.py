@@ -146,7 +146,7 @@ def test_amplification(daemon: Daemon) -> None:
 
 
 def test_compressed_messages(daemon: Daemon) -> None:
-    """A few kilobytes that would be as many gigabytes as one likes are not unpacked. Packing takes the client a while."""
+    """A few kilobytes that would be as many gigabytes as one likes are not unpacked."""
     request = compile_pb2.CompileRequest(target="cpu")
     request.source.hlo_module = bytes(100 << 20)
     answer = daemon.compile(request, compression=grpc.Compression.Gzip)
