@@ -176,7 +176,9 @@ def an_unaligned_argument() -> bool:
 def reuse_outputs(patch: pytest.MonkeyPatch) -> None:
     made: dict[int, list[torch.Tensor]] = {}
     fresh = compiled_graph._new_outputs
-    patch.setattr(compiled_graph, "_new_outputs", lambda layout: made.setdefault(id(layout), fresh(layout)))
+    patch.setattr(
+        compiled_graph, "_new_outputs", lambda layout, device: made.setdefault(id(layout), fresh(layout, device))
+    )
 
 
 @guarded_by(reuse_outputs)
@@ -208,7 +210,9 @@ def results_of_inference_that_share_memory() -> bool:
 
 def dense_outputs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        compiled_graph, "_new_outputs", lambda layout: [torch.empty(s, dtype=dtype) for s, _, dtype in layout.outputs]
+        compiled_graph,
+        "_new_outputs",
+        lambda layout, _: [torch.empty(s, dtype=dtype) for s, _, dtype in layout.outputs],
     )
 
 
@@ -236,4 +240,6 @@ def test_wrong_without_its_guard(service: str, name: str, monkeypatch: pytest.Mo
         right = case()
     except Exception:
         return  # an error is not silent
-    assert not right or preheat.report().fallbacks
+    fallbacks = preheat.report().fallbacks
+    assert not right or fallbacks
+    assert not any("TypeError" in reason for reason in fallbacks)  # a guard taken out, not a call that fails
