@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cache/rebuild_index.h"
 #include "cache/records.h"
 #include "compiler/support/digest.h"
 #include "compiler/support/error.h"
@@ -10,34 +11,36 @@
 namespace preheat::cache {
 namespace {
 
+// Numbers are sorted as 8 digits and count up from the last.
+constexpr uint32_t kLargestForeignNumber = 1000000;
+
 absl::Status Incomplete(std::string message) {
   return MakeError(absl::StatusCode::kInvalidArgument,
                    {.kind = "incomplete_artifact", .message = std::move(message), .where = "", .fix = ""});
 }
 
-// What a client without torch has to know before it takes the artifact.
-std::vector<std::string> ExternOps(const Publication& publication) {
-  auto found = publication.blobs.find(publication.manifest.report().digest());
-  v1::FusionReport report;
-  std::vector<std::string> ops;
-  if (found == publication.blobs.end() || !report.ParseFromString(found->second)) return ops;
-  for (const v1::ExternCall& call : report.extern_calls()) ops.push_back(call.op());
-  return ops;
+std::vector<std::string> DigestsOf(const v1::Manifest& manifest) {
+  std::vector<std::string> digests;
+  for (const v1::BlobRef& blob : NamedBlobs(manifest)) digests.push_back(blob.digest());
+  return digests;
 }
 
-v1::GenerationRecord RecordOf(const Publication& publication) {
-  v1::GenerationRecord record;
-  *record.mutable_manifest() = publication.manifest;
-  record.set_manifest_digest(Digest(publication.manifest.SerializeAsString()));
-  for (const std::string& op : ExternOps(publication)) record.add_extern_ops(op);
-  for (const v1::BlobRef& blob : NamedBlobs(publication.manifest)) record.set_bytes(record.bytes() + blob.size_bytes());
-  return record;
+uint32_t NextNumber(const std::vector<v1::GenerationRecord>& known) {
+  return known.empty() ? 1 : known.back().manifest().generation() + 1;
+}
+
+bool SameProgram(const v1::Manifest& a, const v1::Manifest& b) {
+  if (a.plan().digest() != b.plan().digest() || a.code_size() != b.code_size()) return false;
+  for (int i = 0; i < a.code_size(); ++i) {
+    if (a.code(i).digest() != b.code(i).digest()) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
-ArtifactIndex::ArtifactIndex(Store& store, Clock clock)
-    : store_(store), clock_(clock), blobs_(store, clock), pins_(store, clock), uses_(store, clock) {}
+ArtifactIndex::ArtifactIndex(Store& store, Clock clock, Ledger* ledger)
+    : store_(store), clock_(clock), ledger_(ledger), blobs_(store, clock), pins_(store, clock), uses_(store, clock) {}
 
 absl::StatusOr<std::vector<v1::GenerationRecord>> ArtifactIndex::Generations(const std::string& key) {
   std::vector<v1::GenerationRecord> records;
@@ -96,34 +99,81 @@ absl::Status ArtifactIndex::CheckBlobs(const Publication& publication) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint32_t> ArtifactIndex::NextGeneration(const std::string& key) {
-  ASSIGN_OR_RETURN(std::vector<v1::GenerationRecord> records, Generations(key));
-  return records.empty() ? 1 : records.back().manifest().generation() + 1;
-}
-
 absl::StatusOr<v1::GenerationRecord> ArtifactIndex::Publish(Publication publication) {
+  Blobs::Hold hold(blobs_, DigestsOf(publication.manifest));
   std::lock_guard lock(writing_);
   RETURN_IF_ERROR(CheckBlobs(publication));
   v1::Manifest& manifest = publication.manifest;
-  ASSIGN_OR_RETURN(uint32_t generation, NextGeneration(manifest.key()));
-  manifest.set_generation(generation);
+  ASSIGN_OR_RETURN(std::vector<v1::GenerationRecord> known, Generations(manifest.key()));
+  manifest.set_generation(NextNumber(known));
   manifest.set_created_unix_ms(clock_());
-  v1::GenerationRecord record = RecordOf(publication);
+  return WriteGeneration(publication);
+}
 
-  std::vector<std::string> named;
-  for (const v1::BlobRef& blob : NamedBlobs(manifest)) named.push_back(blob.digest());
-  RETURN_IF_ERROR(blobs_.Touch(named, Durability::kLazy));  // those that did not come along
+absl::StatusOr<bool> ArtifactIndex::Adopt(Publication publication) {
+  Blobs::Hold hold(blobs_, DigestsOf(publication.manifest));
+  std::lock_guard lock(writing_);
+  RETURN_IF_ERROR(CheckBlobs(publication));
+  v1::Manifest& manifest = publication.manifest;
+  ASSIGN_OR_RETURN(std::vector<v1::GenerationRecord> known, Generations(manifest.key()));
+  bool taken = manifest.generation() == 0 || manifest.generation() > kLargestForeignNumber;
+  for (v1::GenerationRecord& record : known) {
+    ASSIGN_OR_RETURN(bool servable, Servable(record));
+    if (servable && SameProgram(record.manifest(), manifest)) return false;
+    taken |= record.manifest().generation() == manifest.generation();
+  }
+  if (taken) manifest.set_generation(NextNumber(known));
+  if (manifest.created_unix_ms() == 0) manifest.set_created_unix_ms(clock_());
+  RETURN_IF_ERROR(WriteGeneration(publication).status());
+  return true;
+}
+
+absl::StatusOr<v1::GenerationRecord> ArtifactIndex::WriteGeneration(Publication& publication) {
+  const v1::Manifest& manifest = publication.manifest;
+  auto report = publication.blobs.find(manifest.report().digest());
+  v1::GenerationRecord record = RecordOf(manifest, report == publication.blobs.end() ? nullptr : &report->second);
+  Blobs::Hold hold_manifest(blobs_, {record.manifest_digest()});
+  RETURN_IF_ERROR(blobs_.Touch(DigestsOf(manifest), Durability::kLazy));  // those that did not come along
   publication.blobs[record.manifest_digest()] = manifest.SerializeAsString();
   RETURN_IF_ERROR(blobs_.Put(publication.blobs));
 
   v1::KeyRecord key_record;
   key_record.mutable_fields()->insert(publication.key_fields.begin(), publication.key_fields.end());
   key_record.set_name(publication.name);
-  RETURN_IF_ERROR(store_.Write({PutRecord(Table::kGeneration, GenerationKey(manifest.key(), generation), record),
-                                PutRecord(Table::kKey, manifest.key(), key_record)},
-                               Durability::kSynced));
+  RETURN_IF_ERROR(
+      store_.Write({PutRecord(Table::kGeneration, GenerationKey(manifest.key(), manifest.generation()), record),
+                    PutRecord(Table::kKey, manifest.key(), key_record)},
+                   Durability::kSynced));
+  if (ledger_ != nullptr)
+    RETURN_IF_ERROR(ledger_->Add(manifest.key(), manifest.generation(), record.manifest_digest()));
   uses_.Record(manifest.key(), 0);
   return record;
+}
+
+absl::StatusOr<ArtifactIndex::Reconciled> ArtifactIndex::Reconcile() {
+  Reconciled reconciled;
+  if (ledger_ == nullptr) return reconciled;
+  std::lock_guard lock(writing_);
+  for (const auto& [at, digest] : ledger_->entries()) {
+    const auto& [key, generation] = at;
+    ASSIGN_OR_RETURN(auto record,
+                     GetRecord<v1::GenerationRecord>(store_, Table::kGeneration, GenerationKey(key, generation)));
+    if (record) continue;
+    ASSIGN_OR_RETURN(int64_t made, RemakeGenerations(store_, {digest}));
+    reconciled.remade += made;
+    if (made == 0)
+      reconciled.lost.push_back(absl::StrCat("generation ", generation, " of ", key,
+                                             " is lost; it is compiled again when a job asks for it"));
+  }
+  Ledger::Entries entries;
+  RETURN_IF_ERROR(store_.Scan(Table::kGeneration, "", [&](absl::string_view, absl::string_view value) {
+    v1::GenerationRecord record;
+    if (record.ParseFromArray(value.data(), static_cast<int>(value.size())))
+      entries[{record.manifest().key(), record.manifest().generation()}] = record.manifest_digest();
+    return true;
+  }));
+  RETURN_IF_ERROR(ledger_->Replace(entries));
+  return reconciled;
 }
 
 absl::Status ArtifactIndex::AddEvidence(const std::string& key, uint32_t generation, const v1::Evidence& evidence) {

@@ -9,6 +9,8 @@
 
 #include "cache/blobs.h"
 #include "cache/clock.h"
+#include "cache/footprint.h"
+#include "cache/ledger.h"
 #include "cache/pins.h"
 #include "cache/store.h"
 #include "cache/use_log.h"
@@ -32,7 +34,16 @@ struct Publication {
 // swept. Safe from several threads at once; `store` must outlive it.
 class ArtifactIndex {
  public:
-  ArtifactIndex(Store& store, Clock clock);
+  // Every generation is noted in `ledger` as well, if there is one; it must outlive the index.
+  ArtifactIndex(Store& store, Clock clock, Ledger* ledger = nullptr);
+
+  // At the start of a server: holds the index against the ledger, makes lost generations again whose manifest is there,
+  // and brings the ledger up to date. Returns what could not be made again and what was.
+  struct Reconciled {
+    std::vector<std::string> lost;  // a sentence each, with key and generation
+    int64_t remade = 0;
+  };
+  absl::StatusOr<Reconciled> Reconcile();
 
   // The given generation, or for 0 the newest one that can be served; its manifest holds the evidence known so far.
   // Nothing when there is none. Does not count as a use.
@@ -41,6 +52,10 @@ class ArtifactIndex {
   // Checks the structure and every digest, then writes blobs, then the next generation of the key with its references,
   // each synced. DATA_LOSS "corrupt_artifact", INVALID_ARGUMENT "incomplete_artifact".
   absl::StatusOr<v1::GenerationRecord> Publish(Publication publication);
+
+  // The same for a generation that another cluster made: it keeps its number if that is free here, and its evidence.
+  // False, and nothing is written, when this key has one of the same plan and code.
+  absl::StatusOr<bool> Adopt(Publication publication);
 
   // What verification found. FAILED withdraws the generation: no Lookup gives it again.
   absl::Status AddEvidence(const std::string& key, uint32_t generation, const v1::Evidence& evidence);
@@ -61,6 +76,11 @@ class ArtifactIndex {
   // One entry a key: its newest servable generation, or its newest.
   absl::StatusOr<std::vector<v1::Entry>> List(absl::string_view key_prefix);
 
+  // For exports: all keys; the generations of one that can be served, old to new; its name and fields.
+  absl::StatusOr<std::vector<std::string>> Keys();
+  absl::StatusOr<std::vector<v1::GenerationRecord>> ServableGenerations(const std::string& key);
+  absl::StatusOr<v1::KeyRecord> DescribeKey(const std::string& key);
+
   struct Totals {
     int64_t entries = 0;  // keys with a generation
     int64_t bytes = 0;    // of all blobs, before compression
@@ -70,16 +90,14 @@ class ArtifactIndex {
   // Forgets a key; its blobs go with a later sweep. FAILED_PRECONDITION "pinned". False when unknown.
   absl::StatusOr<bool> Remove(const std::string& key);
 
-  struct Swept {
-    int64_t blobs = 0;
-    int64_t bytes = 0;
-  };
-  // Marks from generations and kernels, then removes the blobs that nothing names and that are older than `min_age_ms`,
-  // kernels and aliases without use. `dry_run` only counts.
+  using Swept = Blobs::Swept;
+  // Marks from generations and kernels, then removes the blobs that nothing names, no writer holds and nobody has
+  // touched since `min_age_ms` before it began; kernels and aliases without use go too. `dry_run` only counts. Others
+  // read and publish meanwhile.
   absl::StatusOr<Swept> Sweep(int64_t min_age_ms, bool dry_run);
 
-  // Removes the least recently used keys that no job pins until what is left is at most `max_bytes`. Returns the bytes
-  // named by what it removed.
+  // Removes the least recently used keys that no job pins, and kernels, until the blobs that the others name come to at
+  // most `max_bytes`. Returns the bytes that only what it removed had named; a later sweep takes them.
   absl::StatusOr<int64_t> EvictTo(int64_t max_bytes);
 
   Blobs& blobs() { return blobs_; }
@@ -89,16 +107,19 @@ class ArtifactIndex {
  private:
   absl::StatusOr<std::vector<v1::GenerationRecord>> Generations(const std::string& key);
   absl::StatusOr<bool> Servable(v1::GenerationRecord& record);  // fills in the evidence
-  absl::StatusOr<uint32_t> NextGeneration(const std::string& key);
+  // REQUIRES writing_ held, as does WriteGeneration, and the blobs held. `manifest.generation` is given.
+  absl::StatusOr<v1::GenerationRecord> WriteGeneration(Publication& publication);
   absl::Status CheckBlobs(const Publication& publication);
+  absl::StatusOr<Footprint> Measure();
 
   Store& store_;
   const Clock clock_;
+  Ledger* const ledger_;
   Blobs blobs_;
   Pins pins_;
   UseLog uses_;
-  // Publishing, removing and sweeping exclude each other: a sweep never runs under a half-written artifact.
-  std::mutex writing_;
+  std::mutex writing_;   // publishing and removing exclude each other: each generation has its own number
+  std::mutex sweeping_;  // one sweep at a time
 };
 
 }  // namespace preheat::cache

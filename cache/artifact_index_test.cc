@@ -182,7 +182,7 @@ TEST_F(ArtifactIndexTest, SweepsAliasesAndKernelsOutOfUse) {
   ASSERT_TRUE(index_.PutAlias("of a", alias).ok());
   alias.set_key(Digest("gone"));
   ASSERT_TRUE(index_.PutAlias("of gone", alias).ok());
-  KernelIndex kernels(*store_, [this] { return now_ms_; });
+  KernelIndex kernels(*store_, index_.blobs(), [this] { return now_ms_; });
   ASSERT_TRUE(kernels.Publish({{Digest("k1"), "object 1"}, {Digest("k2"), "object 2"}}).ok());
   now_ms_ += 20 * kDayMs;
   EXPECT_EQ(kernels.Lookup({Digest("k1")})->size(), 1u);
@@ -201,13 +201,63 @@ TEST_F(ArtifactIndexTest, EvictsTheLeastRecentlyUsedButNoPinnedOne) {
   }
   index_.uses().Record(Digest("b"), 1);
   ASSERT_TRUE(index_.pins().Pin(Digest("a"), "job", 1).ok());
-  int64_t each = index_.List("")->front().bytes();
-  EXPECT_EQ(*index_.EvictTo(2 * each), 2 * each);
+  // What all share stays; plan, code, IR and manifest of two go.
+  const int64_t all = index_.Count()->bytes;
+  const int64_t first = *index_.EvictTo(all - 1);
+  const int64_t freed = first + *index_.EvictTo(all - first - 1);
+  EXPECT_EQ(*index_.EvictTo(all - freed), 0);
   EXPECT_TRUE(Lookup("a"));
   EXPECT_TRUE(Lookup("b"));
   EXPECT_FALSE(Lookup("c"));
   EXPECT_FALSE(Lookup("d"));
   EXPECT_EQ(GetError(index_.Remove(Digest("a")).status()).kind, "pinned");
+}
+
+TEST_F(ArtifactIndexTest, EvictsByDistinctBytesOfAllGenerationsAndKernels) {
+  KernelIndex kernels(*store_, index_.blobs(), [this] { return now_ms_; });
+  ASSERT_TRUE(kernels.Publish({{Digest("old kernel"), std::string(1000, 'o')}}).ok());
+  now_ms_ += 1000;
+  Publish("a");
+  Publish("a");  // the same blobs but for the manifest
+  now_ms_ += 1000;
+  ASSERT_TRUE(kernels.Publish({{Digest("new kernel"), std::string(1000, 'n')}}).ok());
+  const int64_t all = index_.Count()->bytes;
+  EXPECT_EQ(*index_.EvictTo(all), 0);
+  EXPECT_EQ(*index_.EvictTo(all - 1), 1000);
+  EXPECT_TRUE(kernels.Lookup({Digest("old kernel")})->empty());
+  EXPECT_TRUE(Lookup("a"));
+  EXPECT_EQ(*index_.EvictTo(1000), all - 2000);
+  EXPECT_FALSE(Lookup("a"));
+  EXPECT_EQ(kernels.Lookup({Digest("new kernel")})->size(), 1u);
+  now_ms_ += 2 * kHourMs;
+  EXPECT_EQ(index_.Sweep(kHourMs, false)->bytes, all - 1000);
+}
+
+TEST_F(ArtifactIndexTest, AHeldBlobOutlivesTheSweep) {
+  ASSERT_TRUE(index_.blobs().Put({{Digest("x"), "x"}, {Digest("y"), "y"}}).ok());
+  now_ms_ += kDayMs;
+  {
+    Blobs::Hold hold(index_.blobs(), {Digest("x")});
+    EXPECT_EQ(index_.Sweep(kHourMs, false)->blobs, 1);
+    EXPECT_EQ(*index_.blobs().Read(Digest("x")), "x");
+  }
+  EXPECT_EQ(index_.Sweep(kHourMs, false)->blobs, 1);
+}
+
+TEST_F(ArtifactIndexTest, APromiseWithoutBytesHeals) {
+  v1::GenerationRecord record = Publish("a");
+  std::string digest = record.manifest().plan().digest();
+  ASSERT_TRUE(raw_->Write({{Table::kBlob, digest, std::nullopt}}, Durability::kLazy).ok());
+  EXPECT_TRUE(Lookup("a"));  // by the small record alone
+  EXPECT_EQ(GetError(index_.blobs().Read(digest).status()).kind, "unknown_blob");
+  EXPECT_FALSE(Lookup("a"));
+  // All that is corrupt is replaced by what a new compile brings, asked for or not.
+  std::string code = record.manifest().code(0).digest();
+  ASSERT_TRUE(raw_->Write({{Table::kBlob, code, "other"}}, Durability::kLazy).ok());
+  Publish("a");
+  EXPECT_TRUE(Lookup("a"));
+  EXPECT_EQ(*index_.blobs().Read(digest), "a plan");
+  EXPECT_EQ(*index_.blobs().Read(code), "a code");
 }
 
 TEST_F(ArtifactIndexTest, PinsEndSevenDaysAfterTheirLastUse) {

@@ -90,49 +90,77 @@ absl::StatusOr<bool> ArtifactIndex::Remove(const std::string& key) {
   for (Table table : {Table::kGeneration, Table::kEvidence, Table::kPin}) {
     RETURN_IF_ERROR(DeletePrefix(store_, table, absl::StrCat(key, "/"), changes));
   }
+  if (ledger_ != nullptr) RETURN_IF_ERROR(ledger_->Remove(key));
   RETURN_IF_ERROR(store_.Write(std::move(changes), Durability::kSynced));
   return true;
 }
 
+// Writers need not wait for it: what one holds at the beginning counts as named, whenever its record comes, and what is
+// put or touched later is younger than the beginning.
 absl::StatusOr<ArtifactIndex::Swept> ArtifactIndex::Sweep(int64_t min_age_ms, bool dry_run) {
-  std::lock_guard lock(writing_);
-  std::set<std::string> marked;
+  std::lock_guard lock(sweeping_);
+  const int64_t since_ms = clock_() - min_age_ms;
+  std::set<std::string> marked = blobs_.Held();
   std::vector<Change> changes;
   RETURN_IF_ERROR(MarkGenerations(store_, marked));
   RETURN_IF_ERROR(MarkKernels(store_, clock_(), marked, changes));
   RETURN_IF_ERROR(DropDeadAliases(store_, changes));
   RETURN_IF_ERROR(DeletePrefix(store_, Table::kQuarantine, "", changes));
-  Swept swept;
+  std::vector<std::string> candidates;
   RETURN_IF_ERROR(store_.Scan(Table::kBlobInfo, "", [&](absl::string_view digest, absl::string_view value) {
     v1::BlobRecord record;
-    bool known = Parse(value, record);
-    if (marked.count(std::string(digest)) != 0) return true;
-    if (known && clock_() - record.touched_unix_ms() < min_age_ms) return true;
-    ++swept.blobs;
-    swept.bytes += record.size_bytes();
-    changes.push_back({Table::kBlobInfo, std::string(digest), std::nullopt});
-    changes.push_back({Table::kBlob, std::string(digest), std::nullopt});
+    bool young = Parse(value, record) && record.touched_unix_ms() >= since_ms;
+    if (!young && marked.count(std::string(digest)) == 0) candidates.emplace_back(digest);
     return true;
   }));
-  if (!dry_run) RETURN_IF_ERROR(store_.Write(std::move(changes), Durability::kSynced));
-  return swept;
+  if (!dry_run && !changes.empty()) RETURN_IF_ERROR(store_.Write(std::move(changes), Durability::kLazy));
+  return blobs_.RemoveUntouched(candidates, since_ms, dry_run);
 }
 
 absl::StatusOr<int64_t> ArtifactIndex::EvictTo(int64_t max_bytes) {
-  ASSIGN_OR_RETURN(std::vector<v1::Entry> entries, List(""));
-  int64_t total = 0, evicted = 0;
-  for (const v1::Entry& entry : entries) total += entry.bytes();
-  std::sort(entries.begin(), entries.end(),
-            [](const v1::Entry& a, const v1::Entry& b) { return a.last_used_unix_ms() < b.last_used_unix_ms(); });
-  for (const v1::Entry& entry : entries) {
-    if (total - evicted <= max_bytes) break;
-    if (entry.pinned()) continue;
-    absl::StatusOr<bool> removed = Remove(entry.key());
-    if (absl::IsFailedPrecondition(removed.status())) continue;  // pinned since
-    RETURN_IF_ERROR(removed.status());
-    if (*removed) evicted += entry.bytes();
+  ASSIGN_OR_RETURN(Footprint footprint, Measure());
+  int64_t evicted = 0;
+  for (const Footprint::Item& item : footprint.LeastRecentlyUsedFirst()) {
+    if (footprint.bytes() <= max_bytes) break;
+    if (item.table == Table::kKernel) {
+      RETURN_IF_ERROR(store_.Write({{Table::kKernel, item.key, std::nullopt}}, Durability::kLazy));
+    } else {
+      absl::StatusOr<bool> removed = Remove(item.key);
+      if (absl::IsFailedPrecondition(removed.status())) continue;  // pinned
+      RETURN_IF_ERROR(removed.status());
+    }
+    evicted += footprint.Drop(item);
   }
   return evicted;
+}
+
+absl::StatusOr<Footprint> ArtifactIndex::Measure() {
+  Footprint footprint;
+  RETURN_IF_ERROR(store_.Scan(Table::kBlobInfo, "", [&](absl::string_view digest, absl::string_view value) {
+    v1::BlobRecord record;
+    if (Parse(value, record)) footprint.AddSize(std::string(digest), record.size_bytes());
+    return true;
+  }));
+  RETURN_IF_ERROR(store_.Scan(Table::kGeneration, "", [&](absl::string_view at, absl::string_view value) {
+    v1::GenerationRecord record;
+    if (!Parse(value, record)) return true;
+    std::vector<std::string> digests = {record.manifest_digest()};
+    for (const v1::BlobRef& blob : NamedBlobs(record.manifest())) digests.push_back(blob.digest());
+    footprint.Add(Table::kGeneration, std::string(KeyOf(at)), record.manifest().created_unix_ms(), digests);
+    return true;
+  }));
+  RETURN_IF_ERROR(store_.Scan(Table::kKernel, "", [&](absl::string_view key, absl::string_view value) {
+    v1::KernelRecord record;
+    if (Parse(value, record))
+      footprint.Add(Table::kKernel, std::string(key), record.touched_unix_ms(), {record.digest()});
+    return true;
+  }));
+  for (Footprint::Item& item : footprint.items()) {
+    if (item.table == Table::kKernel) continue;
+    ASSIGN_OR_RETURN(v1::UseRecord use, uses_.Get(item.key));
+    item.last_used_ms = std::max(item.last_used_ms, use.last_used_unix_ms());
+  }
+  return footprint;
 }
 
 }  // namespace preheat::cache

@@ -49,6 +49,9 @@ absl::Status KernelIndex::Publish(const std::map<std::string, std::string>& obje
     blobs[digest] = bytes;
     records.push_back(PutRecord(Table::kKernel, key, RecordOf(digest, clock_())));
   }
+  std::vector<std::string> digests;
+  for (const auto& [digest, bytes] : blobs) digests.push_back(digest);
+  Blobs::Hold hold(blobs_, std::move(digests));
   RETURN_IF_ERROR(blobs_.Put(blobs));
   return store_.Write(std::move(records), Durability::kSynced);
 }

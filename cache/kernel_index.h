@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cache/blobs.h"
@@ -13,7 +14,8 @@ namespace preheat::cache {
 // Safe from several threads at once.
 class KernelIndex {
  public:
-  KernelIndex(Store& store, Clock clock) : store_(store), clock_(clock), blobs_(store, clock) {}
+  // Both references must outlive it.
+  KernelIndex(Store& store, Blobs& blobs, Clock clock) : store_(store), blobs_(blobs), clock_(std::move(clock)) {}
 
   // Those that are there.
   absl::StatusOr<std::map<std::string, std::string>> Lookup(const std::vector<std::string>& keys);
@@ -22,8 +24,8 @@ class KernelIndex {
 
  private:
   Store& store_;
+  Blobs& blobs_;
   const Clock clock_;
-  Blobs blobs_;
 };
 
 }  // namespace preheat::cache

@@ -24,6 +24,30 @@ v1::Entry EntryOf(const v1::GenerationRecord& record) {
 
 }  // namespace
 
+absl::StatusOr<std::vector<std::string>> ArtifactIndex::Keys() {
+  std::vector<std::string> keys;
+  RETURN_IF_ERROR(store_.Scan(Table::kGeneration, "", [&](absl::string_view at, absl::string_view) {
+    if (keys.empty() || keys.back() != KeyOf(at)) keys.emplace_back(KeyOf(at));
+    return true;
+  }));
+  return keys;
+}
+
+absl::StatusOr<std::vector<v1::GenerationRecord>> ArtifactIndex::ServableGenerations(const std::string& key) {
+  ASSIGN_OR_RETURN(std::vector<v1::GenerationRecord> records, Generations(key));
+  std::vector<v1::GenerationRecord> servable;
+  for (v1::GenerationRecord& record : records) {
+    ASSIGN_OR_RETURN(bool served, Servable(record));
+    if (served) servable.push_back(std::move(record));
+  }
+  return servable;
+}
+
+absl::StatusOr<v1::KeyRecord> ArtifactIndex::DescribeKey(const std::string& key) {
+  ASSIGN_OR_RETURN(auto record, GetRecord<v1::KeyRecord>(store_, Table::kKey, key));
+  return record.value_or(v1::KeyRecord());
+}
+
 absl::StatusOr<std::vector<v1::Entry>> ArtifactIndex::List(absl::string_view key_prefix) {
   std::vector<std::string> keys;
   RETURN_IF_ERROR(store_.Scan(Table::kGeneration, key_prefix, [&](absl::string_view at, absl::string_view) {

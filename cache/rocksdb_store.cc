@@ -1,12 +1,16 @@
 #include "cache/rocksdb_store.h"
 
 #include <rocksdb/cache.h>
+#include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
+#include <cstdarg>
+#include <cstdio>
 #include <filesystem>
 #include <utility>
 
@@ -19,24 +23,26 @@ namespace preheat::cache {
 namespace {
 
 constexpr size_t kBlockCacheBytes = 64 << 20;
-constexpr size_t kWriteBufferBytes = 16 << 20;
-constexpr size_t kLeastBlobFileValue = 4096;
+// Every blob, however small: a blob file says of itself what it holds, so that its blobs outlive the index (salvage.h),
+// and index files stay small enough to be checked at each start.
+constexpr size_t kLeastBlobFileValue = 0;
 
 absl::Status ToStatus(const rocksdb::Status& status, const std::string& folder) {
   if (status.ok()) return absl::OkStatus();
   std::string text = status.ToString();
-  if (absl::StrContains(text, "LOCK") || absl::StrContains(text, "lock ")) {
+  if (status.IsIOError() && absl::StrContains(text, "/LOCK")) {
     return MakeError(absl::StatusCode::kFailedPrecondition,
                      {.kind = "data_dir_in_use",
                       .message = absl::StrCat("the store is open in another process: ", text),
                       .where = folder,
                       .fix = "stop the other preheatd, or give this one another --data-dir"});
   }
-  if (status.IsCorruption()) {
+  // A file that is named and not there is damage too; so is an index of files that speaks of other tables.
+  if (status.IsCorruption() || status.IsPathNotFound() || status.IsInvalidArgument() || status.IsNotSupported()) {
     return MakeError(absl::StatusCode::kDataLoss, {.kind = "corrupt_store",
-                                                   .message = absl::StrCat("the store cannot be read: ", text),
+                                                   .message = absl::StrCat("the store is damaged: ", text),
                                                    .where = folder,
-                                                   .fix = "move the folder away; a cache refills itself"});
+                                                   .fix = "start preheatd again: it keeps what is sound"});
   }
   return MakeError(absl::StatusCode::kUnavailable, {.kind = "store_failed",
                                                     .message = text,
@@ -44,19 +50,63 @@ absl::Status ToStatus(const rocksdb::Status& status, const std::string& folder) 
                                                     .fix = "check free space and permissions of the data folder"});
 }
 
-rocksdb::ColumnFamilyOptions TableOptions(Table table, const std::shared_ptr<rocksdb::Cache>& cache) {
+rocksdb::ColumnFamilyOptions TableOptions(Table table, const RocksdbOptions& given,
+                                          const std::shared_ptr<rocksdb::Cache>& cache) {
   rocksdb::ColumnFamilyOptions options;
   rocksdb::BlockBasedTableOptions blocks;
   blocks.block_cache = cache;
   blocks.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(blocks));
-  options.write_buffer_size = kWriteBufferBytes;
+  options.write_buffer_size = given.write_buffer_bytes;
   options.compression = rocksdb::kZSTD;
   if (table == Table::kBlob || table == Table::kQuarantine) {
     options.enable_blob_files = true;
     options.min_blob_size = kLeastBlobFileValue;
     options.blob_compression_type = rocksdb::kZSTD;
     options.enable_blob_garbage_collection = true;
+    options.blob_cache = cache;
+  }
+  return options;
+}
+
+// What RocksDB writes to its own LOG, and its warnings to us as well.
+class WarningLogger : public rocksdb::Logger {
+ public:
+  WarningLogger(std::shared_ptr<rocksdb::Logger> file, std::function<void(const std::string&)> on_warning)
+      : Logger(rocksdb::INFO_LEVEL), file_(std::move(file)), on_warning_(std::move(on_warning)) {}
+
+  using Logger::Logv;
+  void Logv(const rocksdb::InfoLogLevel level, const char* format, va_list arguments) override {
+    if (level >= rocksdb::WARN_LEVEL && level != rocksdb::HEADER_LEVEL) {
+      va_list copy;
+      va_copy(copy, arguments);
+      char text[1024];
+      std::vsnprintf(text, sizeof(text), format, copy);
+      va_end(copy);
+      on_warning_(text);
+    }
+    file_->Logv(level, format, arguments);
+  }
+  void Logv(const char* format, va_list arguments) override { file_->Logv(format, arguments); }
+
+ private:
+  const std::shared_ptr<rocksdb::Logger> file_;
+  const std::function<void(const std::string&)> on_warning_;
+};
+
+rocksdb::DBOptions DatabaseOptions(const std::string& folder, const RocksdbOptions& given) {
+  rocksdb::DBOptions options;
+  if (given.env != nullptr) options.env = given.env;
+  options.create_if_missing = true;
+  options.create_missing_column_families = true;
+  options.max_background_jobs = 2;
+  options.max_total_wal_size = 64 << 20;
+  options.keep_log_file_num = 2;
+  options.wal_recovery_mode = given.skip_damaged_log ? rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords
+                                                     : rocksdb::WALRecoveryMode::kAbsoluteConsistency;
+  if (std::shared_ptr<rocksdb::Logger> file;
+      given.on_warning && rocksdb::CreateLoggerFromOptions(folder, options, &file).ok()) {
+    options.info_log = std::make_shared<WarningLogger>(std::move(file), given.on_warning);
   }
   return options;
 }
@@ -71,23 +121,18 @@ class RocksdbStore : public Store {
     db_->Close();
   }
 
-  absl::Status Open() {
-    rocksdb::DBOptions options;
-    options.create_if_missing = true;
-    options.create_missing_column_families = true;
-    options.max_background_jobs = 2;
-    options.max_total_wal_size = 64 << 20;
-    options.keep_log_file_num = 2;
+  absl::Status Open(const RocksdbOptions& given) {
     auto cache = rocksdb::NewLRUCache(kBlockCacheBytes);
     std::vector<rocksdb::ColumnFamilyDescriptor> families;
     families.emplace_back(rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions());
     for (size_t i = 0; i < kTableNames.size(); ++i) {
-      families.emplace_back(kTableNames[i], TableOptions(static_cast<Table>(i), cache));
+      families.emplace_back(kTableNames[i], TableOptions(static_cast<Table>(i), given, cache));
     }
     rocksdb::DB* db = nullptr;
-    RETURN_IF_ERROR(ToStatus(rocksdb::DB::Open(options, folder_, families, &handles_, &db), folder_));
+    RETURN_IF_ERROR(
+        ToStatus(rocksdb::DB::Open(DatabaseOptions(folder_, given), folder_, families, &handles_, &db), folder_));
     db_.reset(db);
-    return absl::OkStatus();
+    return ToStatus(db_->VerifyChecksum(), folder_);
   }
 
   absl::StatusOr<std::optional<std::string>> Get(Table table, absl::string_view key) override {
@@ -131,12 +176,12 @@ class RocksdbStore : public Store {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Store>> OpenRocksdbStore(const std::string& folder) {
+absl::StatusOr<std::unique_ptr<Store>> OpenRocksdbStore(const std::string& folder, const RocksdbOptions& options) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return ToStatus(rocksdb::Status::IOError(error.message()), folder);
   auto store = std::make_unique<RocksdbStore>(folder);
-  RETURN_IF_ERROR(store->Open());
+  RETURN_IF_ERROR(store->Open(options));
   return store;
 }
 

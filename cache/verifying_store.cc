@@ -14,9 +14,15 @@ class VerifyingStore : public Store {
       : inner_(std::move(inner)), on_corrupt_(std::move(on_corrupt)) {}
 
   absl::StatusOr<std::optional<std::string>> Get(Table table, absl::string_view key) override {
-    ASSIGN_OR_RETURN(std::optional<std::string> value, inner_->Get(table, key));
-    if (table != Table::kBlob || !value || Digest(*value) == key) return value;
-    RETURN_IF_ERROR(Quarantine(std::string(key), *std::move(value)));
+    absl::StatusOr<std::optional<std::string>> value = inner_->Get(table, key);
+    if (table != Table::kBlob) return value;
+    // The disk's own checksum fails before ours: then there are no bytes to keep.
+    if (absl::IsDataLoss(value.status())) {
+      RETURN_IF_ERROR(Quarantine(std::string(key), std::string(value.status().message())));
+      return std::nullopt;
+    }
+    if (!value.ok() || !*value || Digest(**value) == key) return value;
+    RETURN_IF_ERROR(Quarantine(std::string(key), **std::move(value)));
     return std::nullopt;
   }
 

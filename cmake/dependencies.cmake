@@ -11,7 +11,7 @@ find_package(spdlog REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(OpenMP REQUIRED)
 find_package(GTest REQUIRED)
-find_package(zstd QUIET)
+find_package(zstd CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
 

@@ -1,19 +1,21 @@
 #include "server/cache_service.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "cache/archive.h"
 #include "cache/clock.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 #include "server/find_artifact.h"
+#include "server/import_archive.h"
 #include "server/rpc/error_proto.h"
 
 namespace preheat::server {
 namespace {
 
 constexpr size_t kChunkBytes = 1 << 20;
-constexpr int64_t kSweepAgeMs = int64_t{3600} * 1000;
 constexpr int64_t kLongestAgeSeconds = int64_t{100} * 365 * 24 * 3600;
 constexpr size_t kLongestJob = 256;
 constexpr int kMostDigests = 100000;
@@ -22,13 +24,6 @@ absl::Status Invalid(std::string message, std::string where, std::string fix = "
   return MakeError(
       absl::StatusCode::kInvalidArgument,
       {.kind = "invalid_request", .message = std::move(message), .where = std::move(where), .fix = std::move(fix)});
-}
-
-absl::Status NotYet(const char* what) {
-  return MakeError(absl::StatusCode::kUnimplemented, {.kind = "not_yet",
-                                                      .message = std::string(what) + " is not there yet",
-                                                      .where = "",
-                                                      .fix = "copy the data folder of a stopped server instead"});
 }
 
 absl::Status CheckJob(const std::string& job) {
@@ -118,19 +113,36 @@ grpc::Status CacheService::Remove(grpc::ServerContext*, const v1::RemoveRequest*
 
 grpc::Status CacheService::CollectGarbage(grpc::ServerContext*, const v1::CollectGarbageRequest* request,
                                           v1::CollectGarbageReply* reply) {
-  auto swept = services_.index.Sweep(kSweepAgeMs, request->dry_run());
+  auto swept = server::CollectGarbage(services_.index, services_.metrics, services_.garbage, request->dry_run());
   if (!swept.ok()) return ToGrpc(swept.status());
   reply->set_blobs(swept->blobs);
   reply->set_bytes(swept->bytes);
   return grpc::Status::OK;
 }
 
-grpc::Status CacheService::Export(grpc::ServerContext*, const v1::ExportRequest*, grpc::ServerWriter<v1::BlobChunk>*) {
-  return ToGrpc(NotYet("export"));
+grpc::Status CacheService::Export(grpc::ServerContext* context, const v1::ExportRequest* request,
+                                  grpc::ServerWriter<v1::BlobChunk>* writer) {
+  v1::BlobChunk chunk;
+  return ToGrpc(cache::WriteArchive(services_.index, {request->keys().begin(), request->keys().end()},
+                                    [&](absl::string_view bytes) {
+                                      chunk.set_data(bytes.data(), bytes.size());
+                                      bool gone = !writer->Write(chunk) || context->IsCancelled();
+                                      return gone ? absl::CancelledError("the reader is gone") : absl::OkStatus();
+                                    }));
 }
 
-grpc::Status CacheService::Import(grpc::ServerContext*, grpc::ServerReader<v1::BlobChunk>*, v1::ImportReply*) {
-  return ToGrpc(NotYet("import"));
+grpc::Status CacheService::Import(grpc::ServerContext* context, grpc::ServerReader<v1::BlobChunk>* reader,
+                                  v1::ImportReply* reply) {
+  auto imported = ImportArchive(services_.index, services_.spool_folder, [&]() -> std::optional<std::string> {
+    v1::BlobChunk chunk;
+    if (!reader->Read(&chunk)) return std::nullopt;
+    return std::move(*chunk.mutable_data());
+  });
+  if (context->IsCancelled()) return ToGrpc(absl::CancelledError("the caller went away"));
+  if (!imported.ok()) return ToGrpc(imported.status());
+  reply->set_entries(imported->generations);
+  reply->set_blobs(imported->blobs);
+  return grpc::Status::OK;
 }
 
 }  // namespace preheat::server

@@ -42,6 +42,9 @@ v1::CompileRequest TakeProgram(v1::CompileRequest& request) {
   return whole;
 }
 
+// The store has just found out, and no lookup gives the artifact again.
+bool LostABlob(const absl::Status& status) { return !status.ok() && GetError(status).kind == "unknown_blob"; }
+
 }  // namespace
 
 absl::StatusOr<v1::CompileResult> CompileRequest::Run(const Caller& caller) {
@@ -55,7 +58,11 @@ absl::StatusOr<v1::CompileResult> CompileRequest::Run(const Caller& caller) {
 absl::StatusOr<std::optional<v1::CompileResult>> CompileRequest::Begin() {
   RETURN_IF_ERROR(Admit());                                       // size and shape; target and alias
   ASSIGN_OR_RETURN(std::optional<Outcome> known, LookUpAlias());  // alias → key → a servable generation
-  if (known) return Reply(*known);                                // a hit: nothing is compiled
+  if (known) {                                                    // a hit: nothing is compiled,
+    absl::StatusOr<v1::CompileResult> reply = Reply(*known);
+    if (reply.ok()) return *std::move(reply);
+    if (!LostABlob(reply.status())) return reply.status();        // unless a blob of it turns out to be corrupt
+  }
   RETURN_IF_ERROR(CheckFailedBefore());                           // failures are cached by type
   return std::nullopt;
 }

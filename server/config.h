@@ -25,6 +25,8 @@ struct Config {
   int64_t max_request_bytes = int64_t{64} << 20;
   int64_t worker_memory_bytes = 0;
   int64_t max_cache_bytes = 0;
+  int64_t gc_age_seconds = 3600;
+  int64_t gc_every_seconds = 600;
   bool verify = true;
   bool tune_when_busy = false;
   std::string token_file;         // who may call, and what: server/identity.h

@@ -16,15 +16,12 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "cache/kernel_index.h"
-#include "cache/metrics_store.h"
-#include "cache/rocksdb_store.h"
-#include "cache/verifying_store.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 #include "server/cache_methods.h"
 #include "server/cache_service.h"
 #include "server/compile_service.h"
+#include "server/durable_state.h"
 #include "server/find_artifact.h"
 #include "server/housekeeping.h"
 #include "server/http_server.h"
@@ -130,7 +127,7 @@ class DaemonImpl : public Daemon {
     RETURN_IF_ERROR(ListenToWorkers());
     RETURN_IF_ERROR(ListenGrpc());
     RETURN_IF_ERROR(ListenHttp());
-    housekeeping_ = std::make_unique<Housekeeping>(*services_, *store_, config_.max_cache_bytes, tokens_.get());
+    housekeeping_ = std::make_unique<Housekeeping>(*services_, *state_.store, config_, tokens_.get());
     StartWorkers();
     if (config_.verify) ResumeVerifications(*services_);
     return WriteServerFile();
@@ -159,28 +156,20 @@ class DaemonImpl : public Daemon {
   }
 
  private:
-  // Decorators from the disk outwards: what is read is verified, then counted.
   absl::Status OpenStore() {
-    ASSIGN_OR_RETURN(std::unique_ptr<cache::Store> disk, cache::OpenRocksdbStore(config_.data_dir + "/store"));
-    auto verifying = cache::NewVerifyingStore(std::move(disk), [this](absl::string_view digest) {
-      spdlog::error("blob {} is corrupt: quarantined", std::string(digest));
-      metrics_.CountCorrupt();
-    });
-    store_ = cache::NewMetricsStore(std::move(verifying), [this](cache::Direction direction, size_t bytes) {
-      metrics_.CountBlobBytes(direction == cache::Direction::kRead ? "read" : "written", bytes);
-    });
-    index_ = std::make_unique<cache::ArtifactIndex>(*store_, cache::SystemNowMs);
-    kernels_ = std::make_unique<cache::KernelIndex>(*store_, cache::SystemNowMs);
-    RestoreToolchain(*store_, pool_);
-    services_.reset(
-        new Services{*index_, inflight_, pool_, negative_, admission_, metrics_, history_, replies_, config_.verify});
+    ASSIGN_OR_RETURN(state_, OpenDurableState(config_.data_dir, metrics_));
+    RestoreToolchain(*state_.store, pool_);
+    services_.reset(new Services{*state_.index, inflight_, pool_, negative_, admission_, metrics_, history_, replies_,
+                                 config_.verify, GarbagePolicyOf(config_), config_.data_dir + "/spool"});
+    std::error_code ignored;
+    std::filesystem::remove_all(services_->spool_folder, ignored);
     return absl::OkStatus();
   }
 
   // Workers have a listener of their own, on this machine alone: what they send is larger than any request may be.
   absl::Status ListenToWorkers() {
     pool_service_ =
-        std::make_unique<PoolService>(pool_, *kernels_, token_, [this](const std::string& id) { workers_->Kill(id); });
+        std::make_unique<PoolService>(pool_, *state_.kernels, token_, [this](const std::string& id) { workers_->Kill(id); });
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &pool_port_);
     builder.SetMaxReceiveMessageSize(kLargestArtifact);
@@ -246,8 +235,8 @@ class DaemonImpl : public Daemon {
     handlers["/healthz"] = [](const std::string&) { return HttpReply{200, "text/plain; charset=utf-8", "ok\n"}; };
     handlers["/readyz"] = [this](const std::string&) { return Ready(); };
     handlers["/"] = [this](const std::string&) { return HttpReply{200, kHtml, StatusPage(ReadStatus())}; };
-    handlers["/artifacts"] = [this](const std::string&) { return ShowArtifacts(*index_); };
-    handlers["/artifact/"] = [this](const std::string& key) { return ShowArtifact(*index_, key); };
+    handlers["/artifacts"] = [this](const std::string&) { return ShowArtifacts(*state_.index); };
+    handlers["/artifact/"] = [this](const std::string& key) { return ShowArtifact(*state_.index, key); };
     ASSIGN_OR_RETURN(http_,
                      HttpServer::Start(config_.listen, static_cast<int>(config_.http_port), std::move(handlers)));
     return absl::OkStatus();
@@ -262,7 +251,7 @@ class DaemonImpl : public Daemon {
 
   Gauges ReadGauges() {
     Gauges gauges;
-    if (auto totals = index_->Count(); totals.ok()) {
+    if (auto totals = state_.index->Count(); totals.ok()) {
       gauges.cache_bytes = totals->bytes;
       gauges.cache_entries = totals->entries;
     }
@@ -282,6 +271,7 @@ class DaemonImpl : public Daemon {
     status.workers = pool_.Workers();
     status.minutes = history_.Minutes();
     status.compiles = history_.Compiles();
+    status.notices = state_.notes;
     if (draining_) status.notices.push_back("draining: no new work is taken");
     return status;
   }
@@ -322,9 +312,7 @@ class DaemonImpl : public Daemon {
   NegativeCache negative_{cache::SystemNowMs};
   InflightTable inflight_;
   Pool pool_;
-  std::unique_ptr<cache::Store> store_;
-  std::unique_ptr<cache::ArtifactIndex> index_;
-  std::unique_ptr<cache::KernelIndex> kernels_;
+  DurableState state_;
   std::unique_ptr<Services> services_;
   std::unique_ptr<WorkerProcesses> workers_;
   std::unique_ptr<RpcRouter> router_;

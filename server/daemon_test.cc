@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "cache/rocksdb_store.h"
 #include "compiler/support/digest.h"
 #include "compiler/support/error.h"
 #include "proto/preheat/v1/cache.grpc.pb.h"
@@ -393,6 +394,87 @@ TEST_F(DaemonTest, WorkersAreNotTakenWhereClientsAre) {
   v1::ServerMessage message;
   EXPECT_FALSE(stream->Read(&message));
   EXPECT_EQ(GetError(FromGrpc(stream->Finish())).kind, "unknown_method");
+}
+
+TEST_F(DaemonTest, CompilesAgainWhatHasBecomeCorrupt) {
+  Start();
+  ASSERT_TRUE(Compile("key=a").ok());
+  daemon_.reset();
+  {
+    auto store = cache::OpenRocksdbStore(config_.data_dir + "/store");
+    ASSERT_TRUE(store.ok()) << store.status();
+    ASSERT_TRUE(
+        (*store)->Write({{cache::Table::kBlob, Digest("plan of a"), "plan of b"}}, cache::Durability::kSynced).ok());
+  }
+  Start();
+  v1::CompileRequest request = Request("key=a");
+  request.set_inline_blobs(true);
+  auto result = Compile(request);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->result(), v1::COMPILED);
+  EXPECT_EQ(result->blobs().at(Digest("plan of a")), "plan of a");
+  EXPECT_EQ(Stats().corrupt(), 1);
+}
+
+TEST_F(DaemonTest, ComesUpWithADamagedStoreAndSaysSo) {
+  Start();
+  ASSERT_TRUE(Compile("key=a").ok());
+  daemon_.reset();
+  std::ofstream(config_.data_dir + "/store/CURRENT") << "nonsense";
+  Start();
+  EXPECT_EQ(Compile("key=a")->result(), v1::HIT);
+  EXPECT_EQ(Stats().corrupt(), 1);
+  daemon_.reset();
+  std::filesystem::remove_all(config_.data_dir + "/store");
+  Start();
+  EXPECT_EQ(Compile("key=a")->result(), v1::COMPILED);
+  EXPECT_EQ(Stats().corrupt(), 1) << "the ledger names what is lost";
+}
+
+TEST_F(DaemonTest, CarriesArtifactsOverInAnArchive) {
+  Start();
+  ASSERT_TRUE(Compile("key=a size=3000").ok());
+  grpc::ClientContext export_context;
+  auto reader = cache_->Export(&export_context, {});
+  std::vector<v1::BlobChunk> chunks;
+  for (v1::BlobChunk chunk; reader->Read(&chunk);) chunks.push_back(chunk);
+  ASSERT_TRUE(reader->Finish().ok());
+  auto import = [&](size_t count) {
+    grpc::ClientContext context;
+    v1::ImportReply reply;
+    auto writer = cache_->Import(&context, &reply);
+    for (size_t i = 0; i < count; ++i) writer->Write(chunks[i]);
+    writer->WritesDone();
+    grpc::Status status = writer->Finish();
+    return status.ok() ? absl::StatusOr<v1::ImportReply>(reply) : FromGrpc(status);
+  };
+  EXPECT_EQ(import(chunks.size())->entries(), 0) << "it is there already";
+  config_.data_dir += "_2";
+  std::filesystem::remove_all(config_.data_dir);
+  Start();
+  EXPECT_EQ(GetError(import(chunks.size() - 1).status()).kind, "bad_archive");
+  EXPECT_TRUE(List().empty());
+  EXPECT_EQ(import(chunks.size())->entries(), 1);
+  EXPECT_EQ(Compile("key=a size=3000")->result(), v1::HIT);
+  EXPECT_TRUE(std::filesystem::is_empty(config_.data_dir + "/spool"));
+}
+
+TEST_F(DaemonTest, KeepsToItsBudget) {
+  config_.max_cache_bytes = 300 << 10;
+  config_.gc_age_seconds = 0;
+  config_.gc_every_seconds = 1;
+  Start();
+  v1::CompileRequest pinned = Request("key=pinned size=100");
+  pinned.set_job_id("job");
+  ASSERT_TRUE(Compile(pinned).ok());
+  for (int i = 0; i < 6; ++i) ASSERT_TRUE(Compile(absl::StrCat("key=", i, " size=100")).ok());
+  for (int i = 0; i < 200 && Stats().bytes() > config_.max_cache_bytes; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_LE(Stats().bytes(), config_.max_cache_bytes);
+  EXPECT_GE(Stats().evicted_bytes(), 300 << 10);
+  EXPECT_EQ(Compile("key=pinned size=100")->result(), v1::HIT);
+  EXPECT_EQ(Compile("key=5 size=100")->result(), v1::HIT);
 }
 
 TEST_F(DaemonTest, NamesAPortThatIsTaken) {

@@ -9,9 +9,7 @@
 namespace preheat::server {
 namespace {
 
-constexpr int kFlushEvery = 5;      // seconds
-constexpr int kCleanUpEvery = 600;  // seconds
-constexpr int64_t kSweepAgeMs = int64_t{3600} * 1000;
+constexpr int kFlushEvery = 5;  // seconds
 constexpr char kToolchainKey[] = "toolchain";
 
 void Warn(const char* what, const absl::Status& status) {
@@ -20,10 +18,13 @@ void Warn(const char* what, const absl::Status& status) {
 
 }  // namespace
 
-Housekeeping::Housekeeping(Services& services, cache::Store& store, int64_t max_cache_bytes, Tokens* tokens)
-    : services_(services), store_(store), max_cache_bytes_(max_cache_bytes), tokens_(tokens), thread_([this] {
-        Loop();
-      }) {}
+Housekeeping::Housekeeping(Services& services, cache::Store& store, const Config& config, Tokens* tokens)
+    : services_(services),
+      store_(store),
+      policy_(GarbagePolicyOf(config)),
+      tokens_(tokens),
+      every_seconds_(config.gc_every_seconds),
+      thread_([this] { Loop(); }) {}
 
 Housekeeping::~Housekeeping() {
   {
@@ -37,11 +38,11 @@ Housekeeping::~Housekeeping() {
 
 void Housekeeping::Loop() {
   std::unique_lock lock(mutex_);
-  for (int second = 1; !changed_.wait_for(lock, std::chrono::seconds(1), [&] { return stopping_; }); ++second) {
+  for (int64_t second = 1; !changed_.wait_for(lock, std::chrono::seconds(1), [&] { return stopping_; }); ++second) {
     lock.unlock();
     Often();
     if (second % kFlushEvery == 0) Flush();
-    if (second % kCleanUpEvery == 0) CleanUp();
+    if (second % every_seconds_ == 0) CleanUp();
     lock.lock();
   }
 }
@@ -69,12 +70,7 @@ void Housekeeping::KeepToolchain() {
 }
 
 void Housekeeping::CleanUp() {
-  if (max_cache_bytes_ > 0) {
-    auto evicted = services_.index.EvictTo(max_cache_bytes_);
-    Warn("eviction", evicted.status());
-    if (evicted.ok()) services_.metrics.CountEvicted(*evicted);
-  }
-  Warn("sweep", services_.index.Sweep(kSweepAgeMs, /*dry_run=*/false).status());
+  Warn("clean-up", CollectGarbage(services_.index, services_.metrics, policy_, /*dry_run=*/false).status());
 }
 
 void RestoreToolchain(cache::Store& store, Pool& pool) {

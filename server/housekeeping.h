@@ -6,30 +6,33 @@
 #include <thread>
 
 #include "cache/store.h"
+#include "server/collect_garbage.h"
+#include "server/config.h"
 #include "server/identity.h"
 #include "server/services.h"
 
 namespace preheat::server {
 
-// What has to be done now and then: deadlines each second, uses to disk every few, sweep and eviction every ten
-// minutes. One thread, from construction to destruction.
+// What has to be done now and then: deadlines each second, uses to disk every few, eviction and sweep every
+// gc_every_seconds. One thread, from construction to destruction.
 class Housekeeping {
  public:
-  // `max_cache_bytes` 0: no eviction. `tokens` may be null. All must outlive it.
-  Housekeeping(Services& services, cache::Store& store, int64_t max_cache_bytes, Tokens* tokens);
+  // `tokens` may be null. All must outlive it.
+  Housekeeping(Services& services, cache::Store& store, const Config& config, Tokens* tokens);
   ~Housekeeping();
 
  private:
   void Loop();
   void Often();    // each second
   void Flush();    // every few seconds
-  void CleanUp();  // every ten minutes
+  void CleanUp();  // every gc_every_seconds
   void KeepToolchain();
 
   Services& services_;
   cache::Store& store_;
-  const int64_t max_cache_bytes_;
+  const GarbagePolicy policy_;
   Tokens* const tokens_;
+  const int64_t every_seconds_;
   std::string kept_toolchain_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -2,9 +2,11 @@
 #define PREHEAT_SERVER_SERVICES_H_
 
 #include <functional>
+#include <string>
 
 #include "cache/artifact_index.h"
 #include "server/admission.h"
+#include "server/collect_garbage.h"
 #include "server/history.h"
 #include "server/inflight_table.h"
 #include "server/metrics.h"
@@ -26,6 +28,8 @@ struct Services {
   History& history;
   WorkQueue& replies;
   bool verify = true;  // new artifacts, after the reply
+  GarbagePolicy garbage;
+  std::string spool_folder;  // for archives that are being imported; emptied at each start
 };
 
 // Who asks: told how far it is, and asked whether it still waits.

@@ -56,7 +56,9 @@ struct Command {
 // One for each file: declares flags under `root` and says what to do when the subcommand is named.
 Command AddCompile(CLI::App& root);
 Command AddExplain(CLI::App& root);
+Command AddExport(CLI::App& root);
 Command AddGc(CLI::App& root);
+Command AddImport(CLI::App& root);
 Command AddLs(CLI::App& root);
 Command AddPin(CLI::App& root);
 Command AddRm(CLI::App& root);

@@ -34,9 +34,10 @@ void AddGlobals(CLI::App& app, Globals& globals) {
 }
 
 std::vector<Command> AddCommands(CLI::App& app) {
-  std::vector<Command> commands = {AddWarm(app),    AddCompile(app), AddRun(app),     AddVerify(app), AddExplain(app),
-                                   AddWhyMiss(app), AddLs(app),      AddShow(app),    AddPin(app),    AddUnpin(app),
-                                   AddRm(app),      AddGc(app),      AddWorkers(app), AddTop(app),    AddStats(app)};
+  std::vector<Command> commands = {AddWarm(app),    AddCompile(app), AddRun(app),    AddVerify(app), AddExplain(app),
+                                   AddWhyMiss(app), AddLs(app),      AddShow(app),   AddPin(app),    AddUnpin(app),
+                                   AddRm(app),      AddGc(app),      AddExport(app), AddImport(app), AddWorkers(app),
+                                   AddTop(app),     AddStats(app)};
   CLI::App* server = app.add_subcommand("server", "a local preheatd: start, stop, status");
   server->require_subcommand(1);
   server->fallthrough();

@@ -14,6 +14,7 @@
 #include "client/cpp/environment.h"
 #include "client/cpp/local_cache.h"
 #include "client/cpp/rpc_status.h"
+#include "client/cpp/transfer_file.h"
 #include "compiler/support/digest.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
@@ -353,6 +354,41 @@ absl::StatusOr<v1::ListWorkersReply> Client::ListWorkers() {
   v1::ListWorkersReply reply;
   RETURN_IF_ERROR(impl_->connection().Unary(impl_->connection().pool(), &v1::Pool::Stub::ListWorkers,
                                             v1::ListWorkersRequest(), &reply));
+  return reply;
+}
+
+absl::StatusOr<int64_t> Client::Export(const std::vector<std::string>& keys, const std::string& path,
+                                       const BytesFn& progress) {
+  v1::ExportRequest request;
+  request.mutable_keys()->Assign(keys.begin(), keys.end());
+  return DownloadFile(path, progress, [&](const ChunkFn& keep) {
+    return impl_->connection().Call([&](grpc::ClientContext& context) {
+      RETURN_IF_ERROR(keep(nullptr));
+      auto stream = impl_->connection().cache().Export(&context, request);
+      v1::BlobChunk chunk;
+      absl::Status kept;
+      while (kept.ok() && stream->Read(&chunk)) kept = keep(&chunk.data());
+      if (!kept.ok()) context.TryCancel();
+      const grpc::Status ended = stream->Finish();
+      return kept.ok() ? impl_->connection().ToStatus(ended) : kept;
+    });
+  });
+}
+
+absl::StatusOr<v1::ImportReply> Client::Import(const std::string& path, const BytesFn& progress) {
+  v1::ImportReply reply;
+  RETURN_IF_ERROR(impl_->connection().Call([&](grpc::ClientContext& context) -> absl::Status {
+    ASSIGN_OR_RETURN(UploadFile file, UploadFile::Open(path));
+    auto stream = impl_->connection().cache().Import(&context, &reply);
+    v1::BlobChunk chunk;
+    for (int64_t sent = 0; file.Next(*chunk.mutable_data()) && stream->Write(chunk);) {
+      sent += static_cast<int64_t>(chunk.data().size());
+      if (progress) progress(sent);
+    }
+    stream->WritesDone();
+    const grpc::Status ended = stream->Finish();
+    return file.failed() ? file.Failure() : impl_->connection().ToStatus(ended);
+  }));
   return reply;
 }
 

@@ -85,6 +85,13 @@ class Client {
   absl::StatusOr<v1::CollectGarbageReply> CollectGarbage(bool dry_run);
   absl::StatusOr<v1::ListWorkersReply> ListWorkers();
 
+  // Archives of the cache (compilectl export, import). Told of the bytes so far, from the calling thread. Export leaves
+  // no file behind when it fails; Import leaves nothing behind on the server. No keys: all.
+  using BytesFn = std::function<void(int64_t)>;
+  absl::StatusOr<int64_t> Export(const std::vector<std::string>& keys, const std::string& path,
+                                 const BytesFn& progress = nullptr);
+  absl::StatusOr<v1::ImportReply> Import(const std::string& path, const BytesFn& progress = nullptr);
+
   // With every default filled in.
   const ClientOptions& options() const;
 

@@ -7,6 +7,7 @@
 //   fail=KIND     fails with INVALID_ARGUMENT of that kind
 //   extern        the artifact has an extern call
 //   wrong         verification finds it wrong
+//   size=KB       the code is that long, and hard to compress
 // Verification finds everything else right.
 
 #include <grpcpp/grpcpp.h>
@@ -19,9 +20,11 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <thread>
 
 #include "absl/strings/str_split.h"
@@ -113,7 +116,7 @@ class FakeWorker {
     manifest.mutable_toolchain()->set_plan_version(1);
     manifest.mutable_seconds()->set_compile(2);
     *manifest.mutable_plan() = AddBlob(done, (words.count("wrong") ? "wrong plan of " : "plan of ") + words["key"]);
-    *manifest.add_code() = AddBlob(done, "code of " + words["key"]);
+    *manifest.add_code() = AddBlob(done, Code(words));
     *manifest.mutable_program() = AddBlob(done, "program of " + words["key"]);
     v1::FusionReport report;
     report.set_kernels_before(3);
@@ -121,6 +124,16 @@ class FakeWorker {
     if (words.count("extern")) report.add_extern_calls()->set_op("aten.sort.stable");
     *manifest.mutable_report() = AddBlob(done, report.SerializeAsString());
     return message;
+  }
+
+  static std::string Code(Words& words) {
+    std::string code = "code of " + words["key"];
+    std::mt19937_64 random(std::hash<std::string>()(code));
+    for (size_t size = static_cast<size_t>(std::atoll(words["size"].c_str())) << 10; code.size() < size;) {
+      const uint64_t bytes = random();
+      code.append(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
+    }
+    return code;
   }
 
   v1::BlobRef AddBlob(v1::TaskDone& done, const std::string& bytes) {
