@@ -170,7 +170,8 @@ absl::Status CheckGeneration(const std::string& bytes, const Header& header, con
   for (const v1::BlobRef& blob : NamedBlobs(manifest)) {
     auto found = contents.blobs.find(blob.digest());
     if (found == contents.blobs.end())
-      return Bad(absl::StrCat("blob ", blob.digest().substr(0, 80), " does not stand before its generation"), header.at);
+      return Bad(absl::StrCat("blob ", blob.digest().substr(0, 80), " does not stand before its generation"),
+                 header.at);
     if (static_cast<int64_t>(found->second.length) != blob.size_bytes())
       return Bad(absl::StrCat("blob ", blob.digest(), " is not of the size that its manifest says"), header.at);
   }

@@ -81,7 +81,8 @@ TEST_F(ArchiveTest, CarriesGenerationsOver) {
     auto there = *from_.Lookup(Digest(name), 0), here = *to_.Lookup(Digest(name), 0);
     ASSERT_TRUE(here);
     EXPECT_EQ(here->manifest().SerializeAsString(), there->manifest().SerializeAsString());
-    EXPECT_EQ(*to_.blobs().Read(here->manifest().plan().digest()), *from_.blobs().Read(there->manifest().plan().digest()));
+    EXPECT_EQ(*to_.blobs().Read(here->manifest().plan().digest()),
+              *from_.blobs().Read(there->manifest().plan().digest()));
     EXPECT_EQ(to_.DescribeKey(Digest(name))->name(), name);
   }
   EXPECT_TRUE(to_.Lookup(Digest("a"), 1)->has_value());

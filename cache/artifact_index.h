@@ -100,6 +100,9 @@ class ArtifactIndex {
   // most `max_bytes`. Returns the bytes that only what it removed had named; a later sweep takes them.
   absl::StatusOr<int64_t> EvictTo(int64_t max_bytes);
 
+  // After a sweep that took much: Store::Reclaim.
+  absl::Status Reclaim() { return store_.Reclaim(); }
+
   Blobs& blobs() { return blobs_; }
   Pins& pins() { return pins_; }
   UseLog& uses() { return uses_; }

@@ -14,8 +14,8 @@
 namespace preheat::cache {
 
 // A second account of which generations were acknowledged, as lines of text in a file of its own: a damaged database
-// cannot say what it has forgotten, this can, by name. Each line ends with a check of itself, so damage costs lines, not
-// the file. Safe from several threads at once.
+// cannot say what it has forgotten, this can, by name. Each line ends with a check of itself, so damage costs lines,
+// not the file. Safe from several threads at once.
 class Ledger {
  public:
   // (key, generation) -> digest of the manifest.

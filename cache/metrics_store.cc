@@ -32,6 +32,8 @@ class MetricsStore : public Store {
     return inner_->Scan(table, prefix, visit);
   }
 
+  absl::Status Reclaim() override { return inner_->Reclaim(); }
+
  private:
   const std::unique_ptr<Store> inner_;
   const std::function<void(Direction, size_t)> count_;

@@ -54,7 +54,8 @@ bool HoldsData(const std::string& folder) {
 bool CurrentIsSound(const std::string& folder) {
   std::ifstream file(folder + "/CURRENT");
   std::string name;
-  return std::getline(file, name) && absl::StartsWith(name, "MANIFEST-") && !file.eof() && fs::exists(folder + "/" + name);
+  return std::getline(file, name) && absl::StartsWith(name, "MANIFEST-") && !file.eof() &&
+         fs::exists(folder + "/" + name);
 }
 
 // True if it now names the newest manifest and did not before. RocksDB removes old manifests, so it is the one.
@@ -122,7 +123,7 @@ class Warnings {
 
  private:
   std::mutex mutex_;
-  bool closed_ = false;             // guarded by mutex_, as below
+  bool closed_ = false;  // guarded by mutex_, as below
   std::vector<std::string> texts_;
 };
 

@@ -65,7 +65,8 @@ Int Little(absl::string_view bytes, size_t at) {
   return value;
 }
 
-// --- Blob files: a header of 30 bytes; records of lengths, expiration and checksums (32 bytes), key, value; a footer ---
+// --- Blob files: a header of 30 bytes; records of lengths, expiration and checksums (32 bytes), key, value; a footer
+// ---
 
 constexpr size_t kBlobFileHeader = 30, kBlobFileFooter = 32, kRecordHeader = 32, kDigestLength = 64;
 constexpr size_t kLargestBlob = size_t{4} << 30;
@@ -104,8 +105,8 @@ std::optional<BlobRecordAt> RecordAt(absl::string_view file, size_t at) {
 
 }  // namespace
 
-absl::StatusOr<RawScan> ScanBlobFile(
-    const std::string& path, const std::function<void(absl::string_view digest, std::string bytes)>& visit) {
+absl::StatusOr<RawScan> ScanBlobFile(const std::string& path,
+                                     const std::function<void(absl::string_view digest, std::string bytes)>& visit) {
   ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(path));
   absl::string_view file = mapped.bytes();
   RawScan scan;

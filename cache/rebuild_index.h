@@ -15,7 +15,8 @@ namespace preheat::cache {
 // Whether these bytes are a manifest as the index writes them: with its key, its number and its plan.
 bool IsManifest(absl::string_view bytes);
 
-// The record of a generation, from its manifest alone; `report` holds the bytes of its fusion report, if they are known.
+// The record of a generation, from its manifest alone; `report` holds the bytes of its fusion report, if they are
+// known.
 v1::GenerationRecord RecordOf(const v1::Manifest& manifest, const std::string* report);
 
 // Makes the generations that these manifests (digests of blobs) describe and that have no record. Returns how many.

@@ -5,6 +5,7 @@
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
@@ -63,7 +64,6 @@ rocksdb::ColumnFamilyOptions TableOptions(Table table, const RocksdbOptions& giv
     options.enable_blob_files = true;
     options.min_blob_size = kLeastBlobFileValue;
     options.blob_compression_type = rocksdb::kZSTD;
-    options.enable_blob_garbage_collection = true;
     options.blob_cache = cache;
   }
   return options;
@@ -94,6 +94,14 @@ class WarningLogger : public rocksdb::Logger {
   const std::function<void(const std::string&)> on_warning_;
 };
 
+// A damaged file that a compaction meets would otherwise end all writing; what reads it is told anyway.
+class StayWritable : public rocksdb::EventListener {
+ public:
+  void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* error) override {
+    if (error->IsCorruption()) *error = rocksdb::Status::OK();
+  }
+};
+
 rocksdb::DBOptions DatabaseOptions(const std::string& folder, const RocksdbOptions& given) {
   rocksdb::DBOptions options;
   if (given.env != nullptr) options.env = given.env;
@@ -102,6 +110,7 @@ rocksdb::DBOptions DatabaseOptions(const std::string& folder, const RocksdbOptio
   options.max_background_jobs = 2;
   options.max_total_wal_size = 64 << 20;
   options.keep_log_file_num = 2;
+  options.listeners.push_back(std::make_shared<StayWritable>());
   options.wal_recovery_mode = given.skip_damaged_log ? rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords
                                                      : rocksdb::WALRecoveryMode::kAbsoluteConsistency;
   if (std::shared_ptr<rocksdb::Logger> file;
@@ -161,6 +170,16 @@ class RocksdbStore : public Store {
       if (!visit(View(it->key()), View(it->value()))) break;
     }
     return ToStatus(it->status(), folder_);
+  }
+
+  // Only here are live blobs ever moved, out of the older half of the files, so that those can be dropped.
+  absl::Status Reclaim() override {
+    rocksdb::CompactRangeOptions options;
+    options.exclusive_manual_compaction = false;
+    options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+    options.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kForce;
+    options.blob_garbage_collection_age_cutoff = 0.5;
+    return ToStatus(db_->CompactRange(options, Handle(Table::kBlob), nullptr, nullptr), folder_);
   }
 
  private:

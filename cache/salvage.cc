@@ -111,7 +111,8 @@ class Salvager {
       RETURN_IF_ERROR(AddRecord(*table, last, View(forward->value())));
     }
     if (forward->status().ok()) return absl::OkStatus();
-    RETURN_IF_ERROR(Note(path, absl::StrCat(forward->status().ToString(), " (table ", kTableNames[Index(*table)], ")")));
+    RETURN_IF_ERROR(
+        Note(path, absl::StrCat(forward->status().ToString(), " (table ", kTableNames[Index(*table)], ")")));
     std::unique_ptr<rocksdb::Iterator> backward(reader.NewIterator(rocksdb::ReadOptions()));
     for (backward->SeekToLast(); backward->Valid() && backward->key().ToString() > last; backward->Prev()) {
       RETURN_IF_ERROR(AddRecord(*table, View(backward->key()), View(backward->value())));
@@ -125,7 +126,8 @@ class Salvager {
     ASSIGN_OR_RETURN(RawScan scan, ScanBlobFile(path, [&](absl::string_view digest, std::string bytes) {
                        if (failed.ok()) failed = AddBlob(digest, std::move(bytes));
                      }));
-    if (scan.damaged_bytes > 0) RETURN_IF_ERROR(Note(path, absl::StrCat(scan.damaged_bytes, " bytes are of no sound blob")));
+    if (scan.damaged_bytes > 0)
+      RETURN_IF_ERROR(Note(path, absl::StrCat(scan.damaged_bytes, " bytes are of no sound blob")));
     return failed;
   }
 
@@ -141,7 +143,8 @@ class Salvager {
   absl::Status MatchBlobInfos() {
     std::vector<Change> orphans;
     RETURN_IF_ERROR(out_.Scan(Table::kBlobInfo, "", [&](absl::string_view digest, absl::string_view) {
-      if (blobs_.count(std::string(digest)) == 0) orphans.push_back({Table::kBlobInfo, std::string(digest), std::nullopt});
+      if (blobs_.count(std::string(digest)) == 0)
+        orphans.push_back({Table::kBlobInfo, std::string(digest), std::nullopt});
       return true;
     }));
     return out_.Write(std::move(orphans), Durability::kSynced);
@@ -205,7 +208,8 @@ absl::Status Salvager::ReadLogFile(const std::string& path) {
                      if (!rocksdb::WriteBatch(std::move(batch)).Iterate(&replay).ok()) ++odd;
                    }));
   RETURN_IF_ERROR(replay.status());
-  if (scan.damaged_bytes > 0) RETURN_IF_ERROR(Note(path, absl::StrCat(scan.damaged_bytes, " bytes are of no sound record")));
+  if (scan.damaged_bytes > 0)
+    RETURN_IF_ERROR(Note(path, absl::StrCat(scan.damaged_bytes, " bytes are of no sound record")));
   if (odd > 0) RETURN_IF_ERROR(Note(path, absl::StrCat(odd, " records are of no known kind")));
   return absl::OkStatus();
 }

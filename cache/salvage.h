@@ -18,7 +18,7 @@ namespace preheat::cache {
 //
 // UNAVAILABLE when `out` fails.
 struct Salvaged {
-  std::vector<std::string> damage;           // a sentence for each file or part of it that could not be read
+  std::vector<std::string> damage;             // a sentence for each file or part of it that could not be read
   int64_t records = 0, blobs = 0, remade = 0;  // index records, blobs, generations made again
 };
 absl::StatusOr<Salvaged> Salvage(const std::string& folder, Store& out,

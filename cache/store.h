@@ -62,6 +62,9 @@ class Store {
   // moment; `visit` may call the store.
   using Visit = std::function<bool(absl::string_view key, absl::string_view value)>;
   virtual absl::Status Scan(Table table, absl::string_view prefix, const Visit& visit) = 0;
+
+  // Gives the space of deleted blobs back to the disk. May take minutes; others read and write meanwhile.
+  virtual absl::Status Reclaim() { return absl::OkStatus(); }
 };
 
 }  // namespace preheat::cache

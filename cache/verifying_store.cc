@@ -34,6 +34,19 @@ class VerifyingStore : public Store {
     return inner_->Scan(table, prefix, visit);
   }
 
+  // Moving live blobs stops at one that is corrupt: then all are read, which sorts the corrupt ones out.
+  absl::Status Reclaim() override {
+    absl::Status status = inner_->Reclaim();
+    if (!absl::IsDataLoss(status)) return status;
+    std::vector<std::string> digests;
+    RETURN_IF_ERROR(inner_->Scan(Table::kBlobInfo, "", [&](absl::string_view digest, absl::string_view) {
+      digests.emplace_back(digest);
+      return true;
+    }));
+    for (const std::string& digest : digests) RETURN_IF_ERROR(Get(Table::kBlob, digest).status());
+    return inner_->Reclaim();
+  }
+
  private:
   absl::Status Quarantine(std::string digest, std::string bytes) {
     on_corrupt_(digest);

@@ -244,15 +244,18 @@ absl::Status CompileRequest::CheckClient(const v1::GenerationRecord& record) con
 absl::Status CompileRequest::AddBlobs(const v1::Manifest& manifest, v1::CompileResult& result) {
   std::set<std::string> have(request_.have_blobs().begin(), request_.have_blobs().end());
   int64_t room = kMostInlineBytes;
+  absl::Status lost;
   std::vector<v1::BlobRef> needed(manifest.code().begin(), manifest.code().end());
   needed.insert(needed.begin(), manifest.plan());
   for (const v1::BlobRef& blob : needed) {
     if (have.count(blob.digest()) != 0 || blob.size_bytes() > room) continue;
-    ASSIGN_OR_RETURN(std::string bytes, services_.index.blobs().Read(blob.digest()));
+    absl::StatusOr<std::string> bytes = services_.index.blobs().Read(blob.digest());
+    lost.Update(bytes.status());  // and on: one compile shall replace all that is corrupt
+    if (!bytes.ok()) continue;
     room -= blob.size_bytes();
-    (*result.mutable_blobs())[blob.digest()] = std::move(bytes);
+    (*result.mutable_blobs())[blob.digest()] = *std::move(bytes);
   }
-  return absl::OkStatus();
+  return lost;
 }
 
 // Names are the request's own where it brought them along.

@@ -38,7 +38,8 @@ absl::Status Reconcile(DurableState& state, Metrics& metrics) {
     Note(state, absl::StrCat(damaged, " lines of the ledger are damaged: what they named is not missed if it is lost"));
   }
   ASSIGN_OR_RETURN(cache::ArtifactIndex::Reconciled reconciled, state.index->Reconcile());
-  if (reconciled.remade > 0) Note(state, absl::StrCat(reconciled.remade, " generations were made again from manifests"));
+  if (reconciled.remade > 0)
+    Note(state, absl::StrCat(reconciled.remade, " generations were made again from manifests"));
   for (const std::string& lost : reconciled.lost) {
     metrics.CountCorrupt();
     Note(state, lost);
@@ -50,8 +51,9 @@ absl::Status Reconcile(DurableState& state, Metrics& metrics) {
 
 absl::StatusOr<DurableState> OpenDurableState(const std::string& data_dir, Metrics& metrics) {
   DurableState state;
-  ASSIGN_OR_RETURN(cache::OpenedStore opened,
-                   cache::OpenStore(data_dir + "/store", {}, [](const std::string& text) { spdlog::warn("{}", text); }));
+  ASSIGN_OR_RETURN(cache::OpenedStore opened, cache::OpenStore(data_dir + "/store", {}, [](const std::string& text) {
+                     spdlog::warn("{}", text);
+                   }));
   for (const std::string& damage : opened.damage) {
     metrics.CountCorrupt();
     Note(state, damage);

@@ -19,12 +19,15 @@ void Warn(const char* what, const absl::Status& status) {
 }  // namespace
 
 Housekeeping::Housekeeping(Services& services, cache::Store& store, const Config& config, Tokens* tokens)
-    : services_(services),
-      store_(store),
-      policy_(GarbagePolicyOf(config)),
-      tokens_(tokens),
-      every_seconds_(config.gc_every_seconds),
-      thread_([this] { Loop(); }) {}
+    : services_(services), store_(store), policy_(GarbagePolicyOf(config)), tokens_(tokens) {
+  thread_ = std::thread([this] {
+    Loop(1, [this](int64_t second) {
+      Often();
+      if (second % kFlushEvery == 0) Flush();
+    });
+  });
+  collector_ = std::thread([this, every = config.gc_every_seconds] { Loop(every, [this](int64_t) { CleanUp(); }); });
+}
 
 Housekeeping::~Housekeeping() {
   {
@@ -33,16 +36,16 @@ Housekeeping::~Housekeeping() {
   }
   changed_.notify_all();
   thread_.join();
+  collector_.join();
   Flush();
 }
 
-void Housekeeping::Loop() {
+void Housekeeping::Loop(int64_t every_seconds, const std::function<void(int64_t)>& work) {
   std::unique_lock lock(mutex_);
-  for (int64_t second = 1; !changed_.wait_for(lock, std::chrono::seconds(1), [&] { return stopping_; }); ++second) {
+  for (int64_t turn = 1; !changed_.wait_for(lock, std::chrono::seconds(every_seconds), [&] { return stopping_; });
+       ++turn) {
     lock.unlock();
-    Often();
-    if (second % kFlushEvery == 0) Flush();
-    if (second % every_seconds_ == 0) CleanUp();
+    work(turn);
     lock.lock();
   }
 }

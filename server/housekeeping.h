@@ -2,6 +2,7 @@
 #define PREHEAT_SERVER_HOUSEKEEPING_H_
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -14,7 +15,7 @@
 namespace preheat::server {
 
 // What has to be done now and then: deadlines each second, uses to disk every few, eviction and sweep every
-// gc_every_seconds. One thread, from construction to destruction.
+// gc_every_seconds, on a thread of their own as they may take long. From construction to destruction.
 class Housekeeping {
  public:
   // `tokens` may be null. All must outlive it.
@@ -22,7 +23,7 @@ class Housekeeping {
   ~Housekeeping();
 
  private:
-  void Loop();
+  void Loop(int64_t every_seconds, const std::function<void(int64_t)>& work);
   void Often();    // each second
   void Flush();    // every few seconds
   void CleanUp();  // every gc_every_seconds
@@ -32,12 +33,11 @@ class Housekeeping {
   cache::Store& store_;
   const GarbagePolicy policy_;
   Tokens* const tokens_;
-  const int64_t every_seconds_;
   std::string kept_toolchain_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;  // guarded by mutex_
-  std::thread thread_;
+  std::thread thread_, collector_;
 };
 
 // The toolchain of the workers of the last run, so that aliases lead to hits before the first worker is up.

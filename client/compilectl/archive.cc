@@ -57,7 +57,8 @@ Command AddExport(CLI::App& root) {
 }
 
 Command AddImport(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("import", "add the artifacts of an exported file; import only files that you trust");
+  CLI::App* app =
+      root.add_subcommand("import", "add the artifacts of an exported file; import only files that you trust");
   auto flags = std::make_shared<Flags>();
   app->add_option("FILE", flags->file, "an archive that export has written")->required();
   return {app, [flags](Context& context) { return Import(context, *flags); }};

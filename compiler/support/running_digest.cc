@@ -28,9 +28,7 @@ RunningDigest& RunningDigest::operator=(const RunningDigest& other) {
 }
 RunningDigest::~RunningDigest() = default;
 
-void RunningDigest::Add(absl::string_view bytes) {
-  Must(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()));
-}
+void RunningDigest::Add(absl::string_view bytes) { Must(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size())); }
 
 std::string RunningDigest::Finish() {
   unsigned char hash[EVP_MAX_MD_SIZE];

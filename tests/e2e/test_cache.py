@@ -145,3 +145,28 @@ def _state(pid: int) -> str:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return "Z"
+
+
+def test_export_and_import(fresh: Server, models: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    cli = fresh.cli(tmp_path / "cache")
+    key = cli.ok("compile", models / "mlp.pt2")["key"]
+    archive = tmp_path / "archive"
+    exported = cli.ok("export", archive)
+    assert exported["bytes"] == archive.stat().st_size > 1000
+    assert cli.ok("import", archive)["entries"] == 0
+    assert cli.fails(1, "export", tmp_path / "none", "0123456789abcdef" * 4)["kind"] == "unknown_key"
+    assert not (tmp_path / "none").exists()
+
+    other = start_server(tmp_path / "other")
+    try:
+        there = other.cli(tmp_path / "there")
+        cut = tmp_path / "cut"
+        cut.write_bytes(archive.read_bytes()[:-1])
+        assert there.fails(2, "import", cut)["kind"] == "bad_archive"
+        assert there.ok("ls")["entries"] == []
+        assert there.ok("import", archive)["entries"] == 1
+        assert [entry["key"] for entry in there.ok("ls")["entries"]] == [key]
+        assert there.ok("compile", models / "mlp.pt2")["result"] == "hit"
+        assert there.ok("run", models / "mlp.pt2")["result"] == "hit"
+    finally:
+        stop_server(other)

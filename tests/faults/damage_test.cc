@@ -157,7 +157,8 @@ void HarmEveryFile(const std::string& sound) {
     const size_t size = fs::file_size(sound + "/" + file);
     for (int i = 0; i < flips && size > 0; ++i) {
       const size_t at = random() % size;
-      TryHarm(sound, file, absl::StrCat("a bit of byte ", at, " of ", size), [&](const std::string& path) { FlipAt(path, at); });
+      TryHarm(sound, file, absl::StrCat("a bit of byte ", at, " of ", size),
+              [&](const std::string& path) { FlipAt(path, at); });
     }
     TryHarm(sound, file, "half of it", [&](const std::string& path) { fs::resize_file(path, size / 2); });
     TryHarm(sound, file, "gone", [](const std::string& path) { fs::remove(path); });

@@ -63,18 +63,18 @@ class PowerLoss : public rocksdb::FileSystemWrapper {
     std::string saved;  // where the file lies that was deleted or renamed over; empty: there was none
   };
 
-  Status Step();                                // counts; an error once the power is gone
-  void Wrote(const std::string& path);          // no longer all synced
-  void Synced(const std::string& path);         // up to its present size
-  void FolderSynced(const std::string& path);   // all entries in it
+  Status Step();                                  // counts; an error once the power is gone
+  void Wrote(const std::string& path);            // no longer all synced
+  void Synced(const std::string& path);           // up to its present size
+  void FolderSynced(const std::string& path);     // all entries in it
   std::string SetAside(const std::string& path);  // REQUIRES mutex_ held; moves the file away if there is one
-  void Undo(const Entry& entry);                // REQUIRES mutex_ held
+  void Undo(const Entry& entry);                  // REQUIRES mutex_ held
   Status Watch(const std::string& path, std::unique_ptr<rocksdb::FSWritableFile>* file);
 
   mutable std::mutex mutex_;
-  int64_t steps_ = 0;      // guarded by mutex_, as all below
+  int64_t steps_ = 0;  // guarded by mutex_, as all below
   int64_t cut_at_ = 0;
-  int64_t set_aside_ = 0;  // how many files
+  int64_t set_aside_ = 0;                   // how many files
   std::map<std::string, uint64_t> synced_;  // path -> bytes, of files written since the last Restore
   std::vector<Entry> entries_;              // not yet lasting, in order
 };

@@ -153,7 +153,8 @@ class PowerLossTest : public testing::Test {
     for (const v1::Entry& entry : entries) {
       auto found = *index.Lookup(entry.key(), 0);
       if (!found) continue;
-      for (const v1::BlobRef& blob : cache::NamedBlobs(found->manifest())) EXPECT_TRUE(index.blobs().Read(blob.digest()).ok());
+      for (const v1::BlobRef& blob : cache::NamedBlobs(found->manifest()))
+        EXPECT_TRUE(index.blobs().Read(blob.digest()).ok());
     }
     EXPECT_EQ(corrupt, 0);
     EXPECT_TRUE(index.Publish(Example("artifact 0", 4)).ok());
@@ -174,8 +175,8 @@ TEST_F(PowerLossTest, AtEveryStepOfAWrite) {
   const int64_t stride = FromEnvironment("PREHEAT_FAULT_STRIDE", 7);
   for (int64_t step = 1; step <= steps; step += stride) {
     SCOPED_TRACE(absl::StrCat("cut at step ", step, " of ", steps));
-    Clear();
     power_->Restore(0);
+    Clear();
     power_->CutAtStep(step);
     Acknowledged told;
     RunUntilCut(told);
@@ -191,8 +192,8 @@ TEST_F(PowerLossTest, UnderWritersAndSweep) {
   const int64_t rounds = FromEnvironment("PREHEAT_FAULT_ROUNDS", 6);
   for (int64_t round = 1; round <= rounds; ++round) {
     SCOPED_TRACE(absl::StrCat("round ", round));
-    Clear();
     power_->Restore(0);
+    Clear();
     power_->CutAtStep(120 + static_cast<int64_t>(std::mt19937_64(static_cast<uint64_t>(round))() % 400));
     std::vector<Acknowledged> told(3);
     if (std::unique_ptr<cache::Store> store = Open(); store != nullptr) {
