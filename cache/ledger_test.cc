@@ -42,7 +42,8 @@ TEST_F(LedgerTest, RemembersWhatWasAddedAndNotRemoved) {
     ASSERT_TRUE(ledger->Add(kA, 3, kManifest).ok());
   }
   auto ledger = Open();
-  EXPECT_THAT(ledger->entries(), testing::UnorderedElementsAre(Pair(Pair(kA, 3), kManifest), Pair(Pair(kB, 1), kManifest)));
+  EXPECT_THAT(ledger->entries(),
+              testing::UnorderedElementsAre(Pair(Pair(kA, 3), kManifest), Pair(Pair(kB, 1), kManifest)));
   EXPECT_EQ(ledger->damaged_lines(), 0);
 }
 
