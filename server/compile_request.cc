@@ -61,9 +61,9 @@ absl::StatusOr<std::optional<v1::CompileResult>> CompileRequest::Begin() {
   if (known) {                                                    // a hit: nothing is compiled,
     absl::StatusOr<v1::CompileResult> reply = Reply(*known);
     if (reply.ok()) return *std::move(reply);
-    if (!LostABlob(reply.status())) return reply.status();        // unless a blob of it turns out to be corrupt
+    if (!LostABlob(reply.status())) return reply.status();  // unless a blob of it turns out to be corrupt
   }
-  RETURN_IF_ERROR(CheckFailedBefore());                           // failures are cached by type
+  RETURN_IF_ERROR(CheckFailedBefore());  // failures are cached by type
   return std::nullopt;
 }
 

@@ -168,8 +168,8 @@ class DaemonImpl : public Daemon {
 
   // Workers have a listener of their own, on this machine alone: what they send is larger than any request may be.
   absl::Status ListenToWorkers() {
-    pool_service_ =
-        std::make_unique<PoolService>(pool_, *state_.kernels, token_, [this](const std::string& id) { workers_->Kill(id); });
+    pool_service_ = std::make_unique<PoolService>(pool_, *state_.kernels, token_,
+                                                  [this](const std::string& id) { workers_->Kill(id); });
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &pool_port_);
     builder.SetMaxReceiveMessageSize(kLargestArtifact);
