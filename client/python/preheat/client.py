@@ -33,6 +33,8 @@ from preheat.local_cache import LocalCache, digest
 _MODES = {"fast": pb.FAST, "tuned": pb.TUNED, "background": pb.BACKGROUND}
 _MAX_REPLY = 256 << 20
 _CONNECT_SECONDS = 3.0  # a server that has not answered a dial by then is not there
+_SETTINGS = b"\x04"  # the type of the frame that an HTTP/2 server sends first
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)  # a client's, without settings
 _SILENCE_SECONDS = 60.0  # a server at work tells of it every few seconds: one that is silent longer hangs
 _CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", _MAX_REPLY),
@@ -198,12 +200,18 @@ class Client:
         return grpc.secure_channel(config.server, credentials, _CHANNEL_OPTIONS)
 
     def _dial(self, seconds: float) -> None:
-        """Whether somebody listens: gRPC's own way to find out takes a fifth of a second."""
+        """Whether somebody answers who speaks HTTP/2: gRPC's own way to find out takes a fifth of a second."""
         host, _, port = self.config.server.rpartition(":")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), seconds).close()
+            with socket.create_connection((host.strip("[]"), int(port)), seconds) as dialled:
+                if self.config.tls_ca or self.config.tls_cert:
+                    return
+                dialled.sendall(_PREFACE)
+                first = dialled.recv(9)
         except (OSError, ValueError) as error:
             raise self._unreachable(str(error) or "nothing answered") from None
+        if first[3:4] != _SETTINGS:
+            raise self._unreachable("who answers does not speak gRPC")
 
     def _token(self) -> list[tuple[str, str]]:
         if not self.config.token_file:
