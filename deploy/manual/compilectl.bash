@@ -16,7 +16,7 @@ _compilectl() {
       --server) _compilectl_server=(--server "${COMP_WORDS[i+1]}"); i=$((i + 1)) ;;
       --config|--data-dir|--dim|--exclude|--generation|--html|--http-port|--input|--interval|--job|--mode|--older-than|--patience|--port|--preheatd|--program|--repeat|--seed|--server|--shapes|--target|--timeout|--tls-ca|--tls-cert|--tls-key|--token-file|--workers) i=$((i + 1)) ;;
       -*) ;;
-      warm|compile|run|verify|explain|why-miss|ls|show|pin|unpin|rm|gc|workers|top|stats|server) [ "$command" != "" ] || command="${COMP_WORDS[i]}" ;;
+      warm|compile|run|verify|explain|why-miss|ls|show|pin|unpin|rm|gc|export|import|workers|top|stats|server) [ "$command" != "" ] || command="${COMP_WORDS[i]}" ;;
       start|stop|status) [ "$command" != "server" ] || command="server ${COMP_WORDS[i]}" ;;
     esac
   done
@@ -37,7 +37,7 @@ _compilectl() {
     --target) COMPREPLY=($(compgen -W "cpu cuda cpu:x86-64-v2 cpu:x86-64-v3 cpu:x86-64-v4 cuda:sm_80 cuda:sm_90" -- "$current")); return ;;
   esac
   case $command in
-    "") words="warm compile run verify explain why-miss ls show pin unpin rm gc workers top stats server $globals"; takes="" ;;
+    "") words="warm compile run verify explain why-miss ls show pin unpin rm gc export import workers top stats server $globals"; takes="" ;;
     "warm") words="--shapes --mode --check $globals"; takes="" ;;
     "compile") words="--dim --input --program --target --mode --exclude --freeze $globals"; takes="model" ;;
     "run") words="--dim --input --program --target --mode --exclude --freeze --repeat --no-eager $globals"; takes="model key" ;;
@@ -50,6 +50,8 @@ _compilectl() {
     "unpin") words="--job $globals"; takes="key" ;;
     "rm") words="--older-than --target $globals"; takes="key" ;;
     "gc") words="--dry-run $globals"; takes="" ;;
+    "export") words="$globals"; takes="key" ;;
+    "import") words="$globals"; takes="" ;;
     "workers") words="$globals"; takes="" ;;
     "top") words="--interval $globals"; takes="" ;;
     "stats") words="$globals"; takes="" ;;
