@@ -13,10 +13,10 @@ namespace {
 constexpr std::streamsize kPiece = 1 << 20;
 
 absl::Status CannotWrite(const std::string& path) {
-  return MakeError(absl::StatusCode::kFailedPrecondition, {.kind = "cannot_write_file",
-                                                           .message = absl::StrCat("cannot write ", path),
-                                                           .where = path,
-                                                           .fix = "check its folder, its permissions and free space"});
+  return MakeError(absl::StatusCode::kInvalidArgument, {.kind = "unwritable_file",
+                                                        .message = absl::StrCat("cannot write ", path),
+                                                        .where = path,
+                                                        .fix = "check its folder, its permissions and free space"});
 }
 
 }  // namespace
@@ -64,10 +64,10 @@ bool UploadFile::Next(std::string& piece) {
 }
 
 absl::Status UploadFile::Failure() const {
-  return MakeError(absl::StatusCode::kFailedPrecondition, {.kind = "cannot_read_file",
-                                                           .message = absl::StrCat("reading ", path_, " failed"),
-                                                           .where = path_,
-                                                           .fix = "copy the file again"});
+  return MakeError(absl::StatusCode::kInvalidArgument, {.kind = "unreadable_file",
+                                                        .message = absl::StrCat("reading ", path_, " failed"),
+                                                        .where = path_,
+                                                        .fix = "copy the file again"});
 }
 
 }  // namespace preheat

@@ -15,7 +15,7 @@ namespace preheat {
 using ChunkFn = std::function<absl::Status(const std::string*)>;
 
 // Lets `fill` write a file piece by piece; it appears under its name only when `fill` has succeeded. Returns its size.
-// Errors of `fill`, and FAILED_PRECONDITION "cannot_write_file".
+// Errors of `fill`, and INVALID_ARGUMENT "unwritable_file".
 absl::StatusOr<int64_t> DownloadFile(const std::string& path, const std::function<void(int64_t)>& progress,
                                      const std::function<absl::Status(const ChunkFn&)>& fill);
 
