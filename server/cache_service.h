@@ -6,7 +6,7 @@
 
 namespace preheat::server {
 
-// The RPC edge of the cache. Export and Import answer UNIMPLEMENTED "not_yet".
+// The RPC edge of the cache.
 class CacheService final : public v1::Cache::Service {
  public:
   explicit CacheService(Services& services) : services_(services) {}

@@ -25,10 +25,11 @@ def handle(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> H
     if request.param == "python":
         pointer = ctypes.cast(extern._handle, ctypes.c_void_p).value
     else:
-        extern._native.cache_clear()
-        pointer = extern._native()
-        extern._native.cache_clear()
-        assert pointer, "libpreheat_torch.so is not beside the runtime, or not for this torch"
+        extern.native_library.cache_clear()
+        native = extern.native_library()
+        extern.native_library.cache_clear()
+        assert native is not None, "libpreheat_torch.so is not beside the runtime, or not for this torch"
+        pointer = ctypes.cast(native.preheat_torch_extern, ctypes.c_void_p).value
     function = runtime.ExternHandler(pointer)
     return lambda call: runtime.Session.check(function(None, ctypes.pointer(call)))
 
