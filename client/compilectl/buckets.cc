@@ -202,8 +202,11 @@ absl::Status Reader::ReadBucket(const YAML::Node& node, std::vector<BucketDims>&
     if (!names.insert(name).second)
       return Invalid("duplicate_field", absl::StrCat("dimension \"", name, "\" is given twice"), At(item.first));
     std::vector<YAML::Node> nodes;
-    for (const YAML::Node& value : item.second) nodes.push_back(value);  // none unless it is a list
-    if (!item.second.IsSequence()) nodes = {item.second};
+    if (item.second.IsSequence()) {
+      for (const YAML::Node& value : item.second) nodes.push_back(value);
+    } else {
+      nodes = {item.second};
+    }
     if (nodes.empty())
       return Invalid("wrong_type", absl::StrCat("dimension ", name, " has an empty list of values"), At(item.second));
     if (buckets.size() + product.size() * nodes.size() > kMaxBuckets)

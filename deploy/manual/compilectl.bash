@@ -68,7 +68,7 @@ _compilectl() {
   case $takes in
     *model*)
       COMPREPLY+=($(compgen -d -S / -- "$current"))
-      COMPREPLY+=($(compgen -f -X '!*.@(pt2|preheat|pt)' -- "$current")) ;;
+      COMPREPLY+=($(for ending in pt2 preheat pt; do compgen -f -X "!*.$ending" -- "$current"; done)) ;;
   esac
 }
 complete -o filenames -F _compilectl compilectl
