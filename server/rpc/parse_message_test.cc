@@ -84,7 +84,8 @@ TEST(ParseMessage, RefusesWhatIsNoMessage) {
   const std::string deep = std::string(3000, '\x0b') + std::string(3000, '\x0c');  // groups in groups
   for (const std::string& bytes : {std::string("\xff\xff"), std::string("\x0a\x7f"), std::string("\x0b"), deep,
                                    std::string("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f"), std::string(11, '\x80')}) {
-    EXPECT_EQ(Kind(bytes), "malformed_message") << absl::CHexEscape(bytes.substr(0, 12)) << ", " << bytes.size() << " bytes";
+    EXPECT_EQ(Kind(bytes), "malformed_message")
+        << absl::CHexEscape(bytes.substr(0, 12)) << ", " << bytes.size() << " bytes";
   }
   std::mt19937 random(1);
   for (int i = 0; i < 2000; ++i) {

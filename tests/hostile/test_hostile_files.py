@@ -25,7 +25,7 @@ MEMORY = 500 << 20
 
 
 def watch_memory(pid: int, peak: list[int]) -> None:
-    """Samples the high-water mark until the process ends: a child's ru_maxrss counts what its parent was at the fork."""
+    """Samples the high-water mark until the process ends; its ru_maxrss would count its parent's at the fork."""
     while True:
         try:
             peak[0] = max(peak[0], peak_bytes(pid))
