@@ -33,7 +33,11 @@ def run(server: Server, folder: pathlib.Path, *arguments: str, ranks: int = 0) -
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-@pytest.mark.parametrize("model", ["mlp", "gpt2", "resnet18"])
+# GPT-2 and ResNet take minutes on two cores: PREHEAT_LONG_TESTS=1 adds them.
+MODELS = ["mlp", "gpt2", "resnet18"] if os.environ.get("PREHEAT_LONG_TESTS") else ["mlp"]
+
+
+@pytest.mark.parametrize("model", MODELS)
 def test_a_warmed_job_compiles_nothing(fresh: Server, tmp_path: pathlib.Path, model: str) -> None:
     bundle = tmp_path / f"{model}.preheat"
     run(fresh, tmp_path, model, "--export", str(bundle))

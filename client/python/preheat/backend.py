@@ -59,6 +59,8 @@ def backend(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) ->
         return _through_aot(gm, example_inputs, compile_one, config)
     except PreheatError:
         raise  # PREHEAT_REQUIRED
+    except torch._dynamo.exc.RestartAnalysis:
+        raise  # no failure: Dynamo traces the frame again, a float of the graph now a tensor
     except Exception as error:  # AOTAutograd cannot trace what eager runs: some in-place operators, for one
         return _fall_back(gm, "inference", f"AOTAutograd: {error}".partition("\n")[0][:200], gm.forward, start)
 
