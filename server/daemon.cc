@@ -41,7 +41,7 @@ namespace {
 
 constexpr int kLargestArtifact = 256 << 20;  // what a worker sends in one message
 constexpr int64_t kMessageSlack = 1 << 20;   // so that what is a little too large is refused in our own words
-constexpr int64_t kTransportBytes = int64_t{512} << 20;  // of messages that are under way
+constexpr int64_t kTransportBytes = int64_t{384} << 20;  // of messages that are under way: with all else under 500 MB
 constexpr int64_t kLeastWorkerMemory = int64_t{2} << 30;
 constexpr int kReplyThreads = 2;
 constexpr char kHtml[] = "text/html; charset=utf-8";
