@@ -1,6 +1,7 @@
 #include "server/rpc_router.h"
 
 #include <grpcpp/support/proto_buffer_writer.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,6 +21,7 @@ namespace preheat::server {
 namespace {
 
 constexpr size_t kLongestRequestId = 64;
+constexpr size_t kLargeMessage = size_t{16} << 20;
 constexpr int kWriterBlock = 1 << 20;
 constexpr std::chrono::seconds kRetryBlocking{1};
 
@@ -128,6 +130,7 @@ class RpcRouter::Reactor : public grpc::ServerGenericBidiReactor, public Call {
     if (!ok) return Finish(NoMessage());
     grpc::ByteBuffer bytes = std::move(received_);
     received_.Clear();
+    large_ = bytes.Length() >= kLargeMessage;
     method_->serve(self_, bytes);
   }
 
@@ -149,12 +152,17 @@ class RpcRouter::Reactor : public grpc::ServerGenericBidiReactor, public Call {
     if (tell) tell();
   }
 
-  void OnDone() override { self_.reset(); }
+  void OnDone() override {
+    const bool large = large_;
+    self_.reset();
+    if (large) malloc_trim(0);  // glibc keeps what a burst of large messages took
+  }
 
   const Method* const method_;
   const std::string request_id_;
   Identity identity_;
   grpc::ByteBuffer received_;
+  bool large_ = false;
   std::shared_ptr<Reactor> self_;  // until OnDone
   std::atomic<bool> cancelled_{false};
 
