@@ -48,8 +48,10 @@ absl::Status UnknownMethod(const std::string& method) {
 }
 
 absl::Status NoMessage() {
-  return MakeError(absl::StatusCode::kInvalidArgument,
-                   {.kind = "malformed_message", .message = "the call has no message", .where = "", .fix = ""});
+  return MakeError(absl::StatusCode::kInvalidArgument, {.kind = "malformed_message",
+                                                        .message = "the call has no message",
+                                                        .where = "",
+                                                        .fix = "send one message of the type that the method takes"});
 }
 
 absl::Status TooManyCalls(int max) {
