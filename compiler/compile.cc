@@ -99,14 +99,6 @@ absl::StatusOr<BuiltPlan> ScheduleAndGenerate(const ir::Graph& graph, const Debu
   return BuildPlan(graph, layouts, partition, names.ops, names.places, device);
 }
 
-// On a GPU torch runs them: no provider of the runtime does.
-void ExcludeConvolutions(std::vector<std::string>& exclude) {
-  for (const char* op : {"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-                         "convolution", "_convolution", "convolution_backward"}) {
-    exclude.push_back(absl::StrCat("aten.", op));
-  }
-}
-
 absl::Status CheckTarget(const std::string& target) {
   return DeviceKindOf(target) == DeviceKind::kCuda ? ParseCudaTarget(target).status() : ParseCpuTarget(target).status();
 }
@@ -145,7 +137,6 @@ absl::StatusOr<Canonical> Canonicalize(capture::AtenProgram source, const std::m
   if (options.freeze) FreezeInputs(canonical.program);
   decompose::LowerOptions lower;
   lower.exclude.assign(options.exclude.begin(), options.exclude.end());
-  if (DeviceKindOf(options.target) == DeviceKind::kCuda) ExcludeConvolutions(lower.exclude);
   ASSIGN_OR_RETURN(canonical.graph, decompose::Lower(canonical.program, lower));
   RETURN_IF_ERROR(ir::Verify(canonical.graph));
   canonical.ir_text = ir::Print(canonical.graph);
@@ -164,8 +155,7 @@ absl::StatusOr<Artifact> Compile(const Canonical& canonical, const CompileOption
   Tell(options, "passes", 0);
   passes::PipelineOptions pipeline;
   pipeline.disabled = options.disabled_passes;
-  // cuBLASLt's epilogues are fewer than oneDNN's: on a GPU, what follows a product is a kernel of its own.
-  if (device == DeviceKind::kCuda) pipeline.disabled.insert("form_library_epilogues");
+  pipeline.gpu = device == DeviceKind::kCuda;
   pipeline.cancelled = options.cancelled;
   ASSIGN_OR_RETURN(ir::Graph live, passes::EliminateDeadCode(canonical.graph));  // a graph of our own to rewrite
   ASSIGN_OR_RETURN(ir::Graph graph, passes::RunPipeline(std::move(live), pipeline));

@@ -4,6 +4,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -59,6 +60,11 @@ absl::StatusOr<std::shared_ptr<const Prepared>> Lookup(const preheat_extern_call
   table->emplace(text, prepared);
   return prepared;
 }
+
+// Flash attention's random state is uint64, which Preheat carries as int64.
+bool TakesState(const preheat_extern_call& call) { return std::strstr(call.op, "flash_attention") != nullptr; }
+at::Tensor AsState(const at::Tensor& t) { return t.scalar_type() == at::kLong ? t.view(at::kUInt64) : t; }
+at::Tensor FromState(const at::Tensor& t) { return t.scalar_type() == at::kUInt64 ? t.view(at::kLong) : t; }
 
 // Strides of dimensions of one element mean nothing to us, but libraries look at them: those of a dense tensor.
 std::vector<int64_t> StridesOf(const preheat_tensor& t) {
@@ -117,7 +123,7 @@ absl::Status Deliver(const preheat_extern_call& call, const std::vector<c10::IVa
     if (!results[i].isTensor())
       return MakeError(absl::StatusCode::kInternal,
                        {.kind = "result_mismatch", .message = absl::StrCat(call.op, " gives no tensor")});
-    const at::Tensor& result = results[i].toTensor();
+    const at::Tensor result = FromState(results[i].toTensor());
     if (result.sizes() != target.sizes() || result.scalar_type() != target.scalar_type()) {
       return MakeError(
           absl::StatusCode::kInternal,
@@ -139,8 +145,12 @@ absl::Status RunExternCall(const preheat_extern_call& call) {
     ASSIGN_OR_RETURN(std::optional<at::Device> gpu, GpuOf(call));
     const c10::OptionalDeviceGuard guard(gpu);
     ASSIGN_OR_RETURN(std::shared_ptr<const Prepared> prepared, Lookup(call));
-    const reference::CallScope scope{[&](int id) { return c10::IValue(Wrap(call.operands[id])); },
-                                     [](const std::string&) { return int64_t{0}; }};
+    const bool states = TakesState(call);
+    const auto operand = [&](int id) {
+      const at::Tensor tensor = Wrap(call.operands[id]);
+      return c10::IValue(states ? AsState(tensor) : tensor);
+    };
+    const reference::CallScope scope{operand, [](const std::string&) { return int64_t{0}; }};
     ASSIGN_OR_RETURN(std::vector<c10::IValue> results, prepared->call.Run(scope));
     return Deliver(call, results, prepared->skipped);
   } catch (const std::exception& e) {

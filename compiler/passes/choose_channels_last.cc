@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/passes/channel_order.h"
 #include "compiler/passes/users.h"
 #include "compiler/rewrite/rebuild.h"
 #include "compiler/support/status_macros.h"
@@ -19,21 +20,6 @@ using ir::Expr;
 using ir::Node;
 using ir::Op;
 using ir::Value;
-
-// [0, 2, ..., rank - 1, 1]: the dimensions of a twin, as dimensions of the value.
-std::vector<int64_t> TwinOrder(int rank) {
-  std::vector<int64_t> order = {0};
-  for (int64_t d = 2; d < rank; ++d) order.push_back(d);
-  order.push_back(1);
-  return order;
-}
-
-// [0, rank - 1, 1, ..., rank - 2]: the dimensions of the value, as dimensions of its twin.
-std::vector<int64_t> ValueOrder(int rank) {
-  std::vector<int64_t> order = {0, rank - 1};
-  for (int64_t d = 1; d + 1 < rank; ++d) order.push_back(d);
-  return order;
-}
 
 int64_t TwinDim(int64_t dim, int rank) { return dim == 0 ? 0 : dim == 1 ? rank - 1 : dim - 1; }
 
@@ -69,11 +55,11 @@ class Twins {
     b().SetDebugId(node.debug_id());
     if (IsConvolution(node) && !users_.IsOutput(node.result())) {
       RETURN_IF_ERROR(r_.Copy(node));
-      twins_[node.result()] = b().Permute(r_.Map(node.result()), TwinOrder(node.results()[0].rank()));
+      twins_[node.result()] = b().Permute(r_.Map(node.result()), ToChannelsLast(node.results()[0].rank()));
       return absl::OkStatus();
     }
     if (node.op() == Op::kPermute && node.results()[0].rank() >= 3 &&
-        node.Ints("dims") == ValueOrder(node.results()[0].rank())) {
+        node.Ints("dims") == FromChannelsLast(node.results()[0].rank())) {
       RETURN_IF_ERROR(r_.Copy(node));
       twins_[node.result()] = r_.Map(node.operand(0));
       return absl::OkStatus();
@@ -92,14 +78,14 @@ class Twins {
 
   absl::Status SetTwin(Value value, Value twin) {
     twins_[value] = twin;
-    r_.Replace(value, b().Permute(twin, ValueOrder(value.type().rank())));
+    r_.Replace(value, b().Permute(twin, FromChannelsLast(value.type().rank())));
     return absl::OkStatus();
   }
 
   // The operand's twin; a view of it where it has none of its own.
   Value Operand(Value old) {
     auto twin = twins_.find(old);
-    return twin != twins_.end() ? twin->second : b().Permute(r_.Map(old), TwinOrder(old.type().rank()));
+    return twin != twins_.end() ? twin->second : b().Permute(r_.Map(old), ToChannelsLast(old.type().rank()));
   }
 
   // The operator on the twins of its operands, where that is a twin of its result; null otherwise.
@@ -126,7 +112,7 @@ class Twins {
   static Attrs WithOrder(const Node& node, const std::vector<const char*>& exprs,
                          const std::vector<const char*>& ints) {
     Attrs attrs = node.attrs();
-    std::vector<int64_t> order = TwinOrder(node.results()[0].rank());
+    std::vector<int64_t> order = ToChannelsLast(node.results()[0].rank());
     for (const char* name : exprs) attrs[name] = Reordered(node.Exprs(name), order);
     for (const char* name : ints) attrs[name] = Reordered(node.Ints(name), order);
     return attrs;

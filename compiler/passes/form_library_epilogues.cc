@@ -1,5 +1,6 @@
 #include "compiler/passes/form_library_epilogues.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "compiler/passes/activations.h"
+#include "compiler/passes/channel_order.h"
 #include "compiler/passes/users.h"
 #include "compiler/rewrite/rebuild.h"
 #include "compiler/support/status_macros.h"
@@ -35,18 +37,47 @@ struct Chain {
 bool IsOne(const Expr& size) { return size == Expr(1); }
 bool Is16Bit(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
+bool IsConvolution(const Node& node) {
+  return node.op() == Op::kConv || (node.op() == Op::kFused && node.String("base") == "conv");
+}
+
+// Strides that the boundary demands of a value; null where it is free.
+const std::vector<Expr>* StridesAtBoundary(const ir::Graph& graph, Value v) {
+  if (v.node->op() == Op::kInput) return &graph.inputs()[v.node->Int("index")].strides;
+  for (const ir::GraphOutput& output : graph.outputs()) {
+    if (output.value == v && output.mutates < 0) return &output.strides;
+  }
+  return nullptr;
+}
+
+// Will the value lie row-major in memory, in its own or seen through reshapes? Convolutions that are read with channels
+// last lie so: schedule/layout.h.
+bool IsDense(const ir::Graph& graph, Value v) {
+  while (v.node->op() == Op::kReshape) v = v.node->operand(0);
+  if (const std::vector<Expr>* strides = StridesAtBoundary(graph, v)) return *strides == ir::RowMajorStrides(v.shape());
+  if (v.node->op() == Op::kPermute && v.node->Ints("dims") == ToChannelsLast(v.type().rank())) {
+    return IsConvolution(*v.node->operand(0).node) && StridesAtBoundary(graph, v.node->operand(0)) == nullptr;
+  }
+  return !ir::IsView(v.node->op()) && !IsConvolution(*v.node);
+}
+
 // Walks from the base's result to the values behind it.
 class Walk {
  public:
-  Walk(const Node& base, const Users& users, const std::set<const Node*>& claimed)
-      : users_(users), claimed_(claimed), dtype_(base.results()[0].dtype), cur_(base.result()) {
+  Walk(const ir::Graph& graph, const Node& base, const Users& users, const std::set<const Node*>& claimed, bool gpu)
+      : graph_(graph),
+        users_(users),
+        claimed_(claimed),
+        gpu_(gpu),
+        dtype_(base.results()[0].dtype),
+        cur_(base.result()) {
     now_.base = &base;
   }
 
   // The longest chain that ends in the base's own dtype; nothing when there is no step.
   std::optional<Chain> Run() {
     while (now_.steps.size() < kMaxSteps && !users_.IsOutput(cur_) && Step()) {
-      if (cur_.dtype() == dtype_ && !now_.steps.empty()) best_ = now_, best_->end = cur_;
+      if (cur_.dtype() == dtype_ && !now_.steps.empty() && MayEnd()) best_ = now_, best_->end = cur_;
     }
     return best_;
   }
@@ -60,7 +91,7 @@ class Walk {
       if (user->op() == Op::kAdd && TakeSummand(*user)) return Pass(*user);
     }
     std::optional<Activation> activation = FindActivation(cur_, users_);
-    if (!activation || now_.steps.size() >= kMaxSteps) return false;
+    if (!activation || now_.steps.size() >= kMaxSteps || !Takes(activation->name)) return false;
     for (const Node* node : activation->nodes) {
       if (claimed_.count(node) != 0) return false;
     }
@@ -75,6 +106,20 @@ class Walk {
     cur_ = user.result();
     return true;
   }
+
+  bool Has(const std::string& step) const {
+    return std::find(now_.steps.begin(), now_.steps.end(), step) != now_.steps.end();
+  }
+
+  // Does the target's library take this step behind those so far?
+  bool Takes(const std::string& step) const {
+    if (!gpu_) return true;
+    if (Has("relu") || Has("gelu_tanh")) return false;
+    if (step == "bias" || step == "residual") return !Has(step);
+    return step == "relu" || (step == "gelu_tanh" && !IsConv());
+  }
+
+  bool MayEnd() const { return !gpu_ || !IsConv() || !users_.IsOutput(cur_); }
 
   bool IsConv() const { return now_.base->op() == Op::kConv; }
   int ChannelDim(int rank) const { return IsConv() ? 1 : rank - 1; }
@@ -96,8 +141,9 @@ class Walk {
     if (now_.steps.empty()) {
       if (std::optional<Value> bias = AsBias(other)) return Take("bias", *bias);
     }
-    if (std::optional<Value> residual = AsResidual(other)) return Take("residual", *residual);
-    return false;
+    if (!Takes("residual")) return false;
+    std::optional<Value> residual = AsResidual(other);
+    return residual && Take("residual", *residual);
   }
 
   bool Take(const char* step, Value extra) {
@@ -114,7 +160,12 @@ class Walk {
       if (i == channel ? other.shape()[i] != cur_.shape()[i] : !IsOne(other.shape()[i])) return std::nullopt;
     }
     while (other.node->op() == Op::kReshape) other = other.node->operand(0);
-    return Narrow(other);
+    return Dense(Narrow(other));
+  }
+
+  // On a GPU: nothing where the value may lie otherwise than row-major.
+  std::optional<Value> Dense(std::optional<Value> value) const {
+    return !gpu_ || !value || IsDense(graph_, *value) ? value : std::nullopt;
   }
 
   std::optional<Value> AsResidual(Value other) const {
@@ -124,7 +175,7 @@ class Walk {
     if (ir::IsPointwise(op) && op != Op::kCast && users_.Only(other) != nullptr && !EndsLibraryCall(other)) {
       return std::nullopt;
     }
-    return Narrow(other);
+    return IsConv() ? Narrow(other) : Dense(Narrow(other));
   }
 
   // A sum with a library call's result, which will be a library call's result itself.
@@ -144,8 +195,10 @@ class Walk {
     return v;
   }
 
+  const ir::Graph& graph_;
   const Users& users_;
   const std::set<const Node*>& claimed_;
+  const bool gpu_;
   DType dtype_;
   Value cur_;
   Chain now_;
@@ -171,15 +224,20 @@ Value Emit(const Chain& chain, rewrite::Rebuild& r) {
   return b.Reshape(b.Emit(Op::kFused, operands, std::move(attrs), {type}), chain.end.shape());
 }
 
-}  // namespace
+bool MayHaveEpilogue(const Node& node, bool gpu) {
+  if (node.op() != Op::kMatMul && node.op() != Op::kConv) return false;
+  const DType dtype = node.results()[0].dtype;
+  if (!gpu) return ir::IsFloat(dtype);
+  return ir::IsFloat(dtype) && dtype != DType::kF64 && (node.op() == Op::kMatMul || node.Int("transposed") == 0);
+}
 
-absl::StatusOr<ir::Graph> FormLibraryEpilogues(const ir::Graph& graph) {
+absl::StatusOr<ir::Graph> FormEpilogues(const ir::Graph& graph, bool gpu) {
   Users users(graph);
   std::set<const Node*> claimed;
   std::map<const Node*, Chain> chains;  // by the node of `end`
   for (const Node& node : graph.nodes()) {
-    if ((node.op() != Op::kMatMul && node.op() != Op::kConv) || !ir::IsFloat(node.results()[0].dtype)) continue;
-    if (std::optional<Chain> chain = Walk(node, users, claimed).Run()) {
+    if (!MayHaveEpilogue(node, gpu)) continue;
+    if (std::optional<Chain> chain = Walk(graph, node, users, claimed, gpu).Run()) {
       claimed.insert(chain->nodes.begin(), chain->nodes.end());
       chains.emplace(chain->end.node, *std::move(chain));
     }
@@ -192,5 +250,10 @@ absl::StatusOr<ir::Graph> FormLibraryEpilogues(const ir::Graph& graph) {
   }
   return r.Finish();
 }
+
+}  // namespace
+
+absl::StatusOr<ir::Graph> FormLibraryEpilogues(const ir::Graph& graph) { return FormEpilogues(graph, /*gpu=*/false); }
+absl::StatusOr<ir::Graph> FormGpuEpilogues(const ir::Graph& graph) { return FormEpilogues(graph, /*gpu=*/true); }
 
 }  // namespace preheat::passes

@@ -14,6 +14,11 @@ namespace preheat::passes {
 // REQUIRES no dead code: a dead user keeps a chain from forming.
 absl::StatusOr<ir::Graph> FormLibraryEpilogues(const ir::Graph& graph);
 
+// The same for a GPU, whose libraries take less: a bias, a residual that lies as the result does, and then an
+// activation: ReLU; tanh-GELU behind a matmul. Not in float64, nor behind transposed convolutions, nor where a
+// convolution's result is an output: such a one may have to lie with channels first, and epilogues want them last.
+absl::StatusOr<ir::Graph> FormGpuEpilogues(const ir::Graph& graph);
+
 }  // namespace preheat::passes
 
 #endif  // PREHEAT_COMPILER_PASSES_FORM_LIBRARY_EPILOGUES_H_

@@ -15,7 +15,9 @@
 #include "compiler/passes/fold_channel_scales.h"
 #include "compiler/passes/fold_constants.h"
 #include "compiler/passes/form_library_epilogues.h"
+#include "compiler/passes/lay_out_convolutions.h"
 #include "compiler/passes/merge_matmul_views.h"
+#include "compiler/passes/multiply_patches.h"
 #include "compiler/passes/simplify.h"
 #include "compiler/passes/split_reductions.h"
 #include "compiler/support/error.h"
@@ -35,12 +37,18 @@ constexpr Pass kPasses[] = {
     {"simplify", "the views and scales of the last two passes meet those that were there", Simplify},
     {"eliminate_common", "activations of one value are found only where it is computed once", EliminateCommon},
     {"eliminate_dead_code", "dead users keep chains from forming", EliminateDeadCode},
-    {"form_library_epilogues", "late: it hides elementwise operators from the rules above", FormLibraryEpilogues},
+    {"multiply_patches", "after fold_channel_scales, which knows convolutions only", MultiplyPatches, For::kGpu},
+    {"form_library_epilogues", "late: it hides elementwise operators from the rules above", FormLibraryEpilogues,
+     For::kCpu},
+    {"form_gpu_epilogues", "where form_library_epilogues stands on a CPU", FormGpuEpilogues, For::kGpu},
     {"choose_channels_last", "after form_library_epilogues, which looks for chains without views", ChooseChannelsLast},
     {"simplify", "views around the new calls meet the views around the operators that are gone", Simplify},
     {"eliminate_common", "calls that share an operand look at one view of it", EliminateCommon},
+    {"form_gpu_epilogues", "again: what follows a product of patches has its channels last only now", FormGpuEpilogues,
+     For::kGpu},
     {"split_reductions", "after simplify, which would put the two halves together again", SplitReductions},
-    {"eliminate_dead_code", "last: what was replaced goes", EliminateDeadCode},
+    {"eliminate_dead_code", "at the end: what was replaced goes", EliminateDeadCode},
+    {"lay_out_convolutions", "last: simplify would take its copies for nothing", LayOutConvolutions, For::kGpu},
 };
 
 absl::Status CheckNames(const std::set<std::string>& disabled) {
@@ -83,6 +91,7 @@ absl::StatusOr<ir::Graph> RunPipeline(ir::Graph graph, const PipelineOptions& op
   if (options.verify) RETURN_IF_ERROR(ir::Verify(graph));
   for (const Pass& pass : kPasses) {
     if (options.cancelled && *options.cancelled) return absl::CancelledError("cancelled between passes");
+    if (pass.targets == (options.gpu ? For::kCpu : For::kGpu)) continue;
     if (options.disabled.count(std::string(pass.name)) != 0) continue;
     ASSIGN_OR_RETURN(graph, RunOne(pass, graph, options));
   }

@@ -16,10 +16,14 @@ namespace preheat::passes {
 // A pass: a graph into an equivalent one with the same boundary. Pure, safe to call from several threads.
 using PassFn = absl::StatusOr<ir::Graph> (*)(const ir::Graph&);
 
+// The targets that a pass is for.
+enum class For { kAll, kCpu, kGpu };
+
 struct Pass {
   absl::string_view name;    // of its file and function; one that runs twice stands twice
   absl::string_view reason;  // why here
   PassFn run;
+  For targets = For::kAll;
 };
 
 // All passes in order.
@@ -43,10 +47,11 @@ struct PipelineOptions {
   std::function<void(const PassEvent&)> on_pass{};  // after each pass that ran; called on this thread
   bool verify = kVerifyByDefault;                   // the graph before, and after each pass
   const std::atomic<bool>* cancelled = nullptr;     // looked at before each pass
+  bool gpu = false;                                 // the target is one
 };
 
-// Runs all passes. INVALID_ARGUMENT "unknown_pass" for a disabled name that no pass has; CANCELLED; INTERNAL,
-// naming the pass, when one fails or what it leaves does not verify.
+// Runs all passes for the target. INVALID_ARGUMENT "unknown_pass" for a disabled name that no pass has; CANCELLED;
+// INTERNAL, naming the pass, when one fails or what it leaves does not verify.
 absl::StatusOr<ir::Graph> RunPipeline(ir::Graph graph, const PipelineOptions& options);
 
 }  // namespace preheat::passes

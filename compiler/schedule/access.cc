@@ -126,7 +126,7 @@ std::optional<AffineView> PeelViews(Value value, const std::function<std::vector
   Value base = value;
   while (ir::IsView(base.node->op())) {
     Op op = base.node->op();
-    if (op == Op::kConcat || op == Op::kPad || op == Op::kFlip) return std::nullopt;
+    if (op == Op::kConcat || op == Op::kPad || op == Op::kFlip) break;  // a value of its own
     index = ThroughView(*base.node, index, ranges);
     base = base.node->operand(0);
   }

@@ -38,9 +38,9 @@ struct AffineView {
   ir::Expr offset;
 };
 
-// Follows views (none, for a value that is no view) as far as they are affine in the result's index. `strides_of` gives
-// the layout of a base in memory. Null when some view on the way is not affine (Pad, Concat, Flip, a reshape that
-// splits strides).
+// Follows views (none, for a value that is no view) down to a base: a value that is no view, or a Pad, Concat or Flip,
+// which have memory of their own. `strides_of` gives the layout of a base in memory. Null when some view on the way is
+// not affine in the result's index (a reshape that splits strides).
 std::optional<AffineView> PeelViews(ir::Value value, const std::function<std::vector<ir::Expr>(ir::Value)>& strides_of,
                                     const ir::Ranges& sizes);
 

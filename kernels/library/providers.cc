@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/support/status_macros.h"
 #include "kernels/library/epilogue_pass.h"
+#include "kernels/library/exchanged_operands.h"
 #include "kernels/library/loops.h"
 #include "kernels/library/plugin.h"
 
@@ -25,28 +26,6 @@ const std::vector<Row>& Table() {
   };
   return table;
 }
-
-// The caller's order of operands around a call whose operands were exchanged.
-class Swapped : public PreparedCall {
- public:
-  explicit Swapped(std::unique_ptr<PreparedCall> call) : call_(std::move(call)) {}
-  absl::string_view provider() const override { return call_->provider(); }
-  int64_t scratch_bytes() const override { return call_->scratch_bytes(); }
-  std::string pack_key(int operand) const override { return call_->pack_key(1 - operand); }
-  int64_t packed_bytes(int operand) const override { return call_->packed_bytes(1 - operand); }
-  absl::Status Pack(int operand, const void* from, void* to) const override {
-    return call_->Pack(1 - operand, from, to);
-  }
-  absl::Status Run(const preheat_lib_addresses& addresses) const override {
-    preheat_lib_addresses exchanged = addresses;
-    std::swap(exchanged.operands[0], exchanged.operands[1]);
-    std::swap(exchanged.packed[0], exchanged.packed[1]);
-    return call_->Run(exchanged);
-  }
-
- private:
-  const std::unique_ptr<PreparedCall> call_;
-};
 
 using Prepared = absl::StatusOr<std::unique_ptr<PreparedCall>>;
 
@@ -93,7 +72,7 @@ absl::StatusOr<std::unique_ptr<PreparedCall>> Prepare(const CallSpec& call, absl
   bool swapped = false;
   const CallSpec normal = NormalizeCall(call, &swapped);
   ASSIGN_OR_RETURN(std::unique_ptr<PreparedCall> prepared, FirstThatTakes(normal, preferred));
-  if (swapped) prepared = std::make_unique<Swapped>(std::move(prepared));
+  if (swapped) prepared = WithExchangedOperands(std::move(prepared));
   return prepared;
 }
 

@@ -12,6 +12,7 @@
 #include "compiler/support/status_macros.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/cuda_memory.h"
+#include "kernels/library/cuda/cudnn_conv.h"
 #include "kernels/runtime/bind.h"
 #include "kernels/runtime/c_status.h"
 #include "kernels/runtime/executable.h"
@@ -89,6 +90,8 @@ uint32_t preheat_runtime_abi(void) { return PREHEAT_RUNTIME_ABI; }
 uint32_t preheat_plan_version_min(void) { return preheat::plan::kMinPlanVersion; }
 uint32_t preheat_plan_version_max(void) { return preheat::plan::kPlanVersion; }
 const char* preheat_host_target(void) { return preheat::HostTarget().c_str(); }
+
+void preheat_allow_tf32_convolutions(int32_t allow) { preheat::library::AllowTf32InConvolutions(allow != 0); }
 
 void preheat_set_gpu_host(const preheat_gpu_host* host) {
   const preheat_gpu_host none = {};

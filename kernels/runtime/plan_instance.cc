@@ -8,7 +8,7 @@
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 #include "kernels/device/parallel_for.h"
-#include "kernels/library/cuda/cublaslt.h"
+#include "kernels/library/cuda/prepare_cuda.h"
 #include "kernels/library/providers.h"
 #include "kernels/runtime/bind.h"
 #include "kernels/runtime/run_plan.h"

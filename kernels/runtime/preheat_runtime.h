@@ -78,6 +78,9 @@ typedef struct {
 } preheat_gpu_host;
 /* For the whole process; functions that are null are done without. Null: none. */
 PREHEAT_EXPORT void preheat_set_gpu_host(const preheat_gpu_host* host);
+/* Whether float32 convolutions on a GPU may round their operands to TF32 (torch.backends.cudnn.allow_tf32; at first
+ * they may). For what is bound from now on. */
+PREHEAT_EXPORT void preheat_allow_tf32_convolutions(int32_t allow);
 
 /* --- Executable: immutable, shared by sessions. --- */
 typedef struct preheat_executable preheat_executable;

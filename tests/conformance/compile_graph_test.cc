@@ -121,7 +121,6 @@ output %e)";
 
 // Convolutions with channels last: pooling and sums over pixels between them, a residual, one filter a channel.
 TEST(CompileGraph, ConvolutionsWorkOnPixels) {
-  if (Target().rfind("cuda", 0) == 0) GTEST_SKIP() << "on a GPU torch runs convolutions";
   CheckText(R"(
 %x = input user f32[2, 3, 11, 9]
 %w = input parameter f32[16, 3, 3, 3]
@@ -146,9 +145,65 @@ output %s
 output %n)");
 }
 
+// What a GPU multiplies as matrices: patches of an image, filters of one pixel with a bias, a residual and a ReLU, and
+// their neighbours: a stem, a stride, groups.
+TEST(CompileGraph, ConvolutionsOfPatchesAndPixels) {
+  CheckText(R"(
+%x = input user bf16[2, 3, 12, 8]
+%w = input parameter bf16[16, 3, 4, 4]
+%v = input parameter bf16[16]
+%u = input parameter bf16[24, 16, 1, 1]
+%t = input parameter bf16[24]
+%k = input parameter bf16[16, 24, 1, 1]
+%g = input parameter bf16[16, 4, 3, 3]
+%s = input parameter bf16[8, 16, 1, 1]
+%c = conv(%x, %w) {stride = [4, 4], padding = [0, 0], groups = 1, dilation = [1, 1], output_padding = [0, 0], transposed = 0}
+%v4 = reshape(%v) {shape = (1, 16, 1, 1)}
+%vb = broadcast(%v4) {shape = (2, 16, 3, 2)}
+%a = add(%c, %vb)
+%d = conv(%a, %u) {stride = [1, 1], padding = [0, 0], groups = 1, dilation = [1, 1], output_padding = [0, 0], transposed = 0}
+%t4 = reshape(%t) {shape = (1, 24, 1, 1)}
+%tb = broadcast(%t4) {shape = (2, 24, 3, 2)}
+%e = add(%d, %tb)
+%zero = fill {value = 0.0} : bf16[2, 24, 3, 2]
+%r = max(%e, %zero)
+%f = conv(%r, %k) {stride = [1, 1], padding = [0, 0], groups = 1, dilation = [1, 1], output_padding = [0, 0], transposed = 0}
+%h = add(%f, %a)
+%i = conv(%h, %g) {stride = [1, 1], padding = [1, 1], groups = 4, dilation = [1, 1], output_padding = [0, 0], transposed = 0}
+%j = add(%i, %vb)
+%z = fill {value = 0.0} : bf16[2, 16, 3, 2]
+%l = max(%j, %z)
+%m = conv(%l, %s) {stride = [2, 2], padding = [0, 0], groups = 1, dilation = [1, 1], output_padding = [0, 0], transposed = 0}
+output %m
+output %h)");
+}
+
+// Gradients, the sum over a batch of patches among them, and one dimension, and a transposed convolution.
+TEST(CompileGraph, GradientsOfConvolutions) {
+  CheckText(R"(
+%x = input user bf16[2, 3, 8, 8]
+%y = input user bf16[2, 6, 2, 2]
+%w = input parameter bf16[6, 3, 4, 4]
+%p = conv_grad_weight(%y, %x) {stride = [4, 4], padding = [0, 0], groups = 1, dilation = [1, 1], output_padding = [0, 0], transposed = 0} : bf16[6, 3, 4, 4]
+%q = conv_grad_input(%y, %w) {stride = [4, 4], padding = [0, 0], groups = 1, dilation = [1, 1], output_padding = [0, 0], transposed = 0} : bf16[2, 3, 8, 8]
+output %p
+output %q)");
+  CheckText(R"(
+%x = input user f32[2, 4, 9]
+%w = input parameter f32[6, 4, 3]
+%t = input parameter f32[6, 5, 3]
+%c = conv(%x, %w) {stride = [2], padding = [1], groups = 1, dilation = [1], output_padding = [0], transposed = 0}
+%e = exp(%c)
+%d = conv(%e, %t) {stride = [2], padding = [1], groups = 1, dilation = [1], output_padding = [1], transposed = 1}
+%g = conv_grad_weight(%e, %x) {stride = [2], padding = [1], groups = 1, dilation = [1], output_padding = [0], transposed = 0} : f32[6, 4, 3]
+%h = conv_grad_input(%e, %w) {stride = [2], padding = [1], groups = 1, dilation = [1], output_padding = [0], transposed = 0} : f32[2, 4, 9]
+output %d
+output %g
+output %h)");
+}
+
 // Filters that are larger than what they are applied to are multiplied where they lie.
 TEST(CompileGraph, FiltersOutweighTheImage) {
-  if (Target().rfind("cuda", 0) == 0) GTEST_SKIP() << "on a GPU torch runs convolutions";
   for (const char* image : {"1, 48, 3, 3", "3, 48, 2, 4"}) {
     std::string text = R"(
 %x = input user f32[IMAGE]

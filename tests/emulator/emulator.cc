@@ -4,6 +4,8 @@
 //
 // Threads of a block are fibers. Each runs to its next barrier before the next one starts, in turn upwards and
 // downwards, so that a missing barrier shows as a wrong result.
+#include "tests/emulator/emulator.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <sys/mman.h>
@@ -12,6 +14,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -158,12 +161,16 @@ struct Stream {
   Graph* capture = nullptr;  // not null: work is put there instead of being done
 };
 
+}  // namespace
+
 int Do(void* stream, std::function<int()> work) {
   auto* s = static_cast<Stream*>(stream);
   if (s == nullptr || s->capture == nullptr) return work();
   s->capture->nodes.push_back(new Node{std::move(work)});
   return 0;
 }
+
+namespace {
 
 int RunGraph(const Graph& graph) {
   for (const Node* node : graph.nodes) {
@@ -245,7 +252,11 @@ struct Layout {
 };
 struct Description {
   int32_t transposed[2] = {0, 0};
+  int32_t epilogue = 1;  // 2: ReLU, 4: a bias, 32: tanh-GELU
+  const void* bias = nullptr;
 };
+
+}  // namespace
 
 double Load(const void* base, int64_t at, int type) {
   switch (type) {
@@ -275,6 +286,8 @@ void Store(void* base, int64_t at, int type, double value) {
     static_cast<_Float16*>(base)[at] = static_cast<_Float16>(value);
   }
 }
+
+namespace {
 
 double Element(const void* base, const Layout& l, bool transposed, int32_t batch, uint64_t row, uint64_t column) {
   if (transposed) std::swap(row, column);
@@ -460,7 +473,11 @@ int cublasLtCreate(void** handle) { return *handle = &g_mutex, 0; }
 int cublasLtMatmulDescCreate(void** desc, int, int) { return *desc = new Description, 0; }
 int cublasLtMatmulDescDestroy(void* desc) { return delete static_cast<Description*>(desc), 0; }
 int cublasLtMatmulDescSetAttribute(void* desc, int attribute, const void* value, size_t bytes) {
-  return std::memcpy(&static_cast<Description*>(desc)->transposed[attribute - 3], value, bytes), 0;
+  auto* d = static_cast<Description*>(desc);
+  void* const to = attribute == 7   ? &d->epilogue
+                   : attribute == 8 ? static_cast<void*>(&d->bias)
+                                    : &d->transposed[attribute - 3];
+  return std::memcpy(to, value, bytes), 0;
 }
 int cublasLtMatrixLayoutCreate(void** layout, int type, uint64_t rows, uint64_t columns, int64_t stride) {
   if (stride < static_cast<int64_t>(rows)) return 7;
@@ -481,8 +498,15 @@ int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, voi
 
 namespace {
 
-int MultiplyNow(void* desc, const void* a, void* a_layout, const void* b, void* b_layout, void* d, void* d_layout) {
-  const auto& description = *static_cast<Description*>(desc);
+double Activated(int32_t epilogue, double x) {
+  if ((epilogue & 2) != 0) return x < 0 ? 0 : x;
+  if ((epilogue & 32) != 0) return x / 2 * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+  return x;
+}
+
+// `c`: null where beta is 0.
+int MultiplyNow(const Description& description, const void* a, void* a_layout, const void* b, void* b_layout,
+                const void* c, void* c_layout, void* d, void* d_layout) {
   const Layout &la = *static_cast<Layout*>(a_layout), &lb = *static_cast<Layout*>(b_layout),
                &ld = *static_cast<Layout*>(d_layout);
   const bool ta = description.transposed[0] != 0, tb = description.transposed[1] != 0;
@@ -496,8 +520,10 @@ int MultiplyNow(void* desc, const void* a, void* a_layout, const void* b, void* 
         double sum = 0;
         for (uint64_t k = 0; k < inner; ++k)
           sum += Element(a, la, ta, batch, row, k) * Element(b, lb, tb, batch, k, column);
+        if (c != nullptr) sum += Element(c, *static_cast<Layout*>(c_layout), false, batch, row, column);
+        if ((description.epilogue & 4) != 0) sum += Load(description.bias, static_cast<int64_t>(row), ld.type);
         Store(d, batch * ld.batch_stride + static_cast<int64_t>(column) * ld.stride + static_cast<int64_t>(row),
-              ld.type, sum);
+              ld.type, Activated(description.epilogue, sum));
       }
     }
   }
@@ -507,7 +533,10 @@ int MultiplyNow(void* desc, const void* a, void* a_layout, const void* b, void* 
 }  // namespace
 
 extern "C" int cublasLtMatmul(void*, void* desc, const void*, const void* a, void* a_layout, const void* b,
-                              void* b_layout, const void*, const void*, void*, void* d, void* d_layout, const void*,
-                              void*, size_t, void* stream) {
-  return Do(stream, [=] { return MultiplyNow(desc, a, a_layout, b, b_layout, d, d_layout); });
+                              void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
+                              const void*, void*, size_t, void* stream) {
+  const Description now = *static_cast<Description*>(desc);  // the next call may have another bias
+  const bool adds = Load(beta, 0, static_cast<Layout*>(d_layout)->type == 1 ? 1 : 0) != 0;
+  if (!adds) c = nullptr;
+  return Do(stream, [=] { return MultiplyNow(now, a, a_layout, b, b_layout, c, c_layout, d, d_layout); });
 }

@@ -24,6 +24,11 @@ import torch
 Step = Callable[[Any], list[torch.Tensor]]
 
 
+def synchronize() -> None:
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
 def load_suite(path: str) -> Any:
     spec = importlib.util.spec_from_file_location("suite", path)
     assert spec and spec.loader
@@ -40,9 +45,9 @@ def leaves(result: Any) -> list[torch.Tensor]:
 class Workload:
     """One step of it, for any callable that computes what the module does."""
 
-    def __init__(self, item: Any, dtype: torch.dtype, scale: str) -> None:
+    def __init__(self, item: Any, dtype: torch.dtype, scale: str, device: str = "cuda") -> None:
         torch.manual_seed(0)
-        self.module, self.inputs = item.build(device="cuda", dtype=dtype, scale=scale)
+        self.module, self.inputs = item.build(device=device, dtype=dtype, scale=scale)
         self.train = item.kind == "train"
         self.upstream: list[torch.Tensor] = []  # the gradient fed back, random but the same for everyone
 

@@ -77,6 +77,43 @@ def test_sizes_among_results_are_no_values() -> None:
     assert [i >= 0 for i in made.proto.nodes[0].results] == [True, True, False, False, False, False, True, True, False]
 
 
+def attention_graph(consumer: Callable[[fx.Graph, fx.Node], fx.Node] | None = None) -> fx.GraphModule:
+    """Flash attention as it arrives on a GPU, with its random state among the results."""
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    with FakeTensorMode():
+        x.meta["val"] = torch.empty((2, 4, 8, 16), device="cuda", dtype=torch.bfloat16)
+        call = graph.call_function(torch.ops.aten._scaled_dot_product_flash_attention.default, (x, x, x, 0.1, True))
+        lse = torch.empty((2, 4, 8), device="cuda")
+        state, unused = (torch.empty(n, device="cuda", dtype=torch.uint64) for n in ((2,), ()))
+        call.meta["val"] = (x.meta["val"], lse, None, None, 8, 8, state, unused, x.meta["val"])
+    results = []
+    for i in (0, 1, 6, 7):
+        item = graph.call_function(operator.getitem, (call, i))
+        item.meta["val"] = call.meta["val"][i]
+        results.append(item)
+    if consumer is not None:
+        results.append(consumer(graph, results[2]))
+    graph.output(tuple(results))
+    return fx.GraphModule(torch.nn.Module(), graph)
+
+
+def test_the_random_state_of_flash_attention_is_carried_as_int64() -> None:
+    made = program.build(attention_graph())
+    assert [r.kind for r in made.results] == ["output"] * 4
+    assert [t.dtype - 1 for t in made.outputs[2:]] == [5, 5]
+
+
+def test_nothing_else_computes_with_a_random_state() -> None:
+    def consumer(graph: fx.Graph, state: fx.Node) -> fx.Node:
+        made = graph.call_function(torch.ops.aten.bitwise_and.Scalar, (state, 1))
+        made.meta["val"] = state.meta["val"]
+        return made
+
+    with pytest.raises(Unsupported, match="bitwise_and.Scalar computes with torch.uint64"):
+        program.build(attention_graph(consumer))
+
+
 # --- Through a server ---
 
 

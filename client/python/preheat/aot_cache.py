@@ -14,6 +14,7 @@ import json
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import torch
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
@@ -39,10 +40,24 @@ def used(config: Config, restore: Restore) -> Iterator[None]:
             torch.compiler.config.patch(cache_key_tag=tag(config)),
             # An entry holds the backward graph too: it is compiled at once, not when it is first run.
             torch._functorch.config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True),
+            _without_inductors_backends(),
         ):
             yield
     finally:
         _restore.reset(token)
+
+
+def _without_inductors_backends() -> contextlib.AbstractContextManager[Any]:
+    """The cache's key asks for the passes of Inductor's backends, and so imports all of its code generators: seconds.
+    They have no part in what we compile."""
+    from torch._inductor import codecache
+
+    nothing = {
+        "init_backend_registration": lambda: None,
+        "custom_backend_passes": {},
+        "custom_backend_codegen_configs": {},
+    }
+    return mock.patch.multiple(codecache, **{k: v for k, v in nothing.items() if hasattr(codecache, k)})
 
 
 def is_on() -> bool:

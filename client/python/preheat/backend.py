@@ -256,7 +256,17 @@ def _fetch(
 def _eager(gm: fx.GraphModule) -> Callable[[list[Any]], Any]:
     from functorch.compile import make_boxed_func
 
-    return make_boxed_func(gm.forward)
+    states = [i for i, n in enumerate(n for n in gm.graph.nodes if n.op == "placeholder") if program.is_state(n)]
+    if not states:
+        return make_boxed_func(gm.forward)
+
+    def forward(*args: Any) -> Any:  # a compiled forward graph gives random states as int64
+        given = list(args)
+        for i in states:
+            given[i] = given[i].view(torch.uint64)
+        return gm.forward(*given)
+
+    return make_boxed_func(forward)
 
 
 def _fall_back(

@@ -23,5 +23,5 @@ def from_name(name: str) -> torch.dtype:
 
 
 def number(dtype: torch.dtype) -> int | None:
-    """The runtime's number, or None for a type that Preheat does not have."""
-    return _NUMBERS.get(dtype)
+    """The runtime's number, or None for a type that Preheat does not have. A uint64 is carried as int64, bit by bit."""
+    return _NUMBERS[torch.int64] if dtype == torch.uint64 else _NUMBERS.get(dtype)

@@ -85,6 +85,8 @@ def _handle(context: int | None, call: Any) -> int | None:
 def _run(call: runtime.ExternCall, context: collectives.Context | None) -> None:
     op, arguments, skipped = _parse(call.call)
     operands = [tensor_at(call.operands[i]) for i in range(call.num_operands)]
+    if "flash_attention" in str(op):  # its random state: program.py
+        operands = [t.view(torch.uint64) if t.dtype == torch.int64 else t for t in operands]
     args, kwargs = arguments(operands, context)
     with torch.no_grad():
         returned = op(*args, **kwargs) if context is None else context.run(op, args, kwargs)
@@ -94,6 +96,8 @@ def _run(call: runtime.ExternCall, context: collectives.Context | None) -> None:
         if result is None or (context is not None and context.keep(op, call.results[i].data, result)):
             continue
         target = tensor_at(call.results[i])
+        if result.dtype == torch.uint64:
+            result = result.view(torch.int64)
         if target.shape != result.shape or target.dtype != result.dtype:
             raise RuntimeError(
                 f"result {i} is {result.dtype}{list(result.shape)}, the program says {target.dtype}{list(target.shape)}"

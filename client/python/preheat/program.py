@@ -42,6 +42,11 @@ _VIEWS = {
 }  # fmt: skip
 
 
+# Random states of attention on a GPU are uint64, which Preheat carries as int64 and computes nothing with. The handlers
+# of extern calls give them back their type: client/torch/extern_handler.cc, extern.py.
+_CARRIES_STATE = ("aten._flash_attention_", "aten._scaled_dot_product_flash_attention")
+
+
 @dataclass
 class Source:
     """Where an input of the program comes from: an argument of the call, or a tensor that the graph holds."""
@@ -112,6 +117,7 @@ class _Builder:
         self.locations: dict[tuple[str, str], int] = {}
         self.outputs: dict[int, int] = {}  # value -> output number
         self.groups: list[str] = []
+        self.states = False  # some value is a uint64
         self.device = _device_of(gm)
 
     def build(self) -> BuiltProgram:
@@ -161,6 +167,7 @@ class _Builder:
 
     def _tensor_type(self, value: torch.Tensor) -> pb.TensorType:
         number = dtypes.number(value.dtype)
+        self.states |= value.dtype == torch.uint64
         if number is None:
             raise Unsupported(f"tensors of {value.dtype} have no form in Preheat")
         if value.layout != torch.strided or type(value).__name__ not in ("FakeTensor", "Tensor", "Parameter"):
@@ -312,6 +319,8 @@ class _Builder:
             return
         if target._schema.is_mutable:
             raise Unsupported(f"{name} writes into its operands")
+        if self.states and not name.startswith(_CARRIES_STATE) and any(map(is_state, node.all_input_nodes)):
+            raise Unsupported(f"{name} computes with torch.uint64")
         message = pb.Node(op=name, debug_id=self._location(node, name))
         for formal, given, keyword in self._strided(target, node) if name in _STRIDED else _given(target, node):
             argument = message.arguments.add(name=formal.name, keyword=keyword)
@@ -319,6 +328,8 @@ class _Builder:
                 given = self._group(given)
             self._argument(argument, given, formal.type, name)
         self._results(node, message, value)
+        if self.states and not name.startswith(_CARRIES_STATE) and is_state(node):
+            raise Unsupported(f"{name} gives a torch.uint64")
         self.proto.nodes.append(message)
 
     def _group(self, name: str) -> str:
@@ -499,6 +510,15 @@ def _overlaps(value: torch.Tensor) -> bool:
     """Several elements of it lie at one address: no memory to write a result into."""
     return any(isinstance(stride, int) and stride == 0 and not (isinstance(size, int) and size <= 1)
                for size, stride in zip(value.shape, value.stride(), strict=True))  # fmt: skip
+
+
+def is_state(node: fx.Node) -> bool:
+    """Does the node give a uint64?"""
+    value = node.meta.get("val")
+    return any(
+        isinstance(v, torch.Tensor) and v.dtype == torch.uint64
+        for v in (value if isinstance(value, (tuple, list)) else (value,))
+    )
 
 
 def _describe(target: Any) -> str:

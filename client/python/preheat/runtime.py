@@ -120,6 +120,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         "plan_version_max": (ctypes.c_uint32, []),
         "host_target": (c_char_p, []),
         "set_gpu_host": (None, [ctypes.POINTER(GpuHost)]),
+        "allow_tf32_convolutions": (None, [ctypes.c_int32]),
         **{f"status_{field}": (c_char_p, [c_void_p]) for field in ("code", "kind", "message", "where", "fix")},
         "status_free": (None, [c_void_p]),
         "status_new": (c_void_p, [c_char_p, c_char_p, c_char_p]),
@@ -252,6 +253,7 @@ class Executable:
             from preheat import gpu
 
             gpu.share()
+            library().preheat_allow_tf32_convolutions(torch.backends.cudnn.allow_tf32)
         check(
             library().preheat_executable_load(
                 plan, len(plan), blobs, len(code), ctypes.byref(options), ctypes.byref(out)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,11 +45,14 @@ struct Lt {
                 const Algorithm*, void* workspace, size_t workspace_bytes, void* stream);
   void* handle = nullptr;
 };
-constexpr int kTransA = 3, kTransB = 4;           // attributes of a description
-constexpr int kBatchCount = 5, kBatchStride = 6;  // of a layout
-constexpr int kWorkspace = 1, kAlignmentA = 5;    // of a preference; B, C and D follow
+constexpr int kTransA = 3, kTransB = 4;  // attributes of a description
+constexpr int kEpilogue = 7, kBiasPointer = 8;
+constexpr int kBias = 4, kRelu = 2, kGeluTanh = 32;  // bits of an epilogue; none: 1
+constexpr int kBatchCount = 5, kBatchStride = 6;     // of a layout
+constexpr int kWorkspace = 1, kAlignmentA = 5;       // of a preference; B, C and D follow
 constexpr int kR32F = 0, kR64F = 1, kR16F = 2, kR16BF = 14, kCompute32F = 68, kCompute64F = 70;
 constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
+constexpr uintptr_t kAnyAddress = 4096;
 
 absl::Status Unsupported(std::string message) {
   return MakeError(absl::StatusCode::kUnimplemented, {.kind = "unsupported_library_call",
@@ -121,30 +125,40 @@ absl::StatusOr<Matrix> AsMatrix(int64_t rows, int64_t row_stride, int64_t column
 // One batch dimension that cuBLASLt walks, and outer ones that are looped over.
 struct Batches {
   int64_t count = 1;
-  int64_t strides[3] = {0, 0, 0};  // a, b, result
+  int64_t strides[4] = {0, 0, 0, 0};  // a, b, result, residual
   std::vector<int64_t> outer_sizes;
-  std::vector<int64_t> outer_strides[3];
+  std::vector<int64_t> outer_strides[4];
 };
 
+// What is added to the product, one value an element of the result; null without.
+const TensorSpec* ResidualOf(const CallSpec& call) {
+  for (const EpilogueSpec& step : call.epilogue) {
+    if (step.op == PREHEAT_LIB_RESIDUAL) return &step.operand;
+  }
+  return nullptr;
+}
+
 Batches BatchesOf(const CallSpec& call) {
-  const TensorSpec* tensors[3] = {&call.operands[0], &call.operands[1], &call.result};
+  const TensorSpec* residual = ResidualOf(call);
+  const TensorSpec* tensors[4] = {&call.operands[0], &call.operands[1], &call.result,
+                                  residual != nullptr ? residual : &call.result};
   const int rank = call.result.rank();
   Batches b;
   int d = rank - 3;
   while (d >= 0 && call.result.sizes[d] == 1) --d;
   if (d < 0) return b;
   b.count = call.result.sizes[d];
-  for (int i = 0; i < 3; ++i) b.strides[i] = tensors[i]->strides[d];
+  for (int i = 0; i < 4; ++i) b.strides[i] = tensors[i]->strides[d];
   for (--d; d >= 0; --d) {
     if (call.result.sizes[d] == 1) continue;
     bool joins = b.outer_sizes.empty();
-    for (int i = 0; i < 3; ++i) joins = joins && tensors[i]->strides[d] == b.strides[i] * b.count;
+    for (int i = 0; i < 4; ++i) joins = joins && tensors[i]->strides[d] == b.strides[i] * b.count;
     if (joins) {
       b.count *= call.result.sizes[d];
       continue;
     }
     b.outer_sizes.push_back(call.result.sizes[d]);
-    for (int i = 0; i < 3; ++i) b.outer_strides[i].push_back(tensors[i]->strides[d]);
+    for (int i = 0; i < 4; ++i) b.outer_strides[i].push_back(tensors[i]->strides[d]);
   }
   return b;
 }
@@ -153,7 +167,7 @@ class LtMatmul : public PreparedCall {
  public:
   explicit LtMatmul(const Lt& lt) : lt_(lt) {}
   ~LtMatmul() override {
-    for (void* layout : {first_, second_, result_}) {
+    for (void* layout : {first_, second_, result_, residual_}) {
       if (layout != nullptr) lt_.layout_destroy(layout);
     }
     if (desc_ != nullptr) lt_.desc_destroy(desc_);
@@ -174,8 +188,13 @@ class LtMatmul : public PreparedCall {
     const TensorSpec &a = call.operands[0], &b = call.operands[1], &c = call.result;
     const int64_t m = c.sizes[r - 2], n = c.sizes[r - 1], k = a.sizes[r - 1];
     if (k == 0) return Unsupported("a matrix product over no elements");
-    // The result in columns: itself, or its transpose, whose factors are exchanged.
+    RETURN_IF_ERROR(ReadEpilogue(call));
+    // The result in columns: itself, or its transpose, whose factors are exchanged. A bias is one value a row then.
     ASSIGN_OR_RETURN(Matrix plain, AsMatrix(m, c.strides[r - 2], n, c.strides[r - 1]));
+    if (has_bias_ && !plain.transposed) {
+      if (m != 1 || c.strides[r - 1] != 1) return Unsupported("a bias along the rows of a matrix product");
+      plain = Matrix{n, 1, n, true};
+    }
     swapped_ = plain.transposed;
     Matrix first, second;
     if (swapped_) {
@@ -189,24 +208,29 @@ class LtMatmul : public PreparedCall {
         Ok(lt_.desc_create(&desc_, double_ ? kCompute64F : kCompute32F, double_ ? kR64F : kR32F), "description"));
     RETURN_IF_ERROR(SetTransposed(kTransA, first));
     RETURN_IF_ERROR(SetTransposed(kTransB, second));
+    RETURN_IF_ERROR(SetEpilogue());
     RETURN_IF_ERROR(MakeLayout(first, batches_.strides[swapped_ ? 1 : 0], &first_));
     RETURN_IF_ERROR(MakeLayout(second, batches_.strides[swapped_ ? 0 : 1], &second_));
     RETURN_IF_ERROR(MakeLayout(plain, batches_.strides[2], &result_));
-    RETURN_IF_ERROR(Choose(16, &aligned_));
-    return Choose(static_cast<uint32_t>(size_), &any_);
+    RETURN_IF_ERROR(MakeResidual(call, plain));
+    // Who has nothing for odd addresses may still have something for good ones.
+    has_any_ = Choose(static_cast<uint32_t>(size_), &any_).ok();
+    return Choose(16, &aligned_);
   }
 
   absl::Status Run(const preheat_lib_addresses& addresses) const override {
     if (empty_) return absl::OkStatus();
     std::vector<int64_t> index(batches_.outer_sizes.size(), 0);
     while (true) {
-      int64_t offsets[3] = {0, 0, 0};
-      for (int i = 0; i < 3; ++i) {
-        for (size_t d = 0; d < index.size(); ++d) offsets[i] += index[d] * batches_.outer_strides[i][d];
+      int64_t offsets[4] = {0, 0, 0, 0};
+      for (int i = 0; i < 4; ++i) {
+        for (size_t d = 0; d < index.size(); ++d) offsets[i] += index[d] * batches_.outer_strides[i][d] * size_;
       }
-      RETURN_IF_ERROR(Multiply(static_cast<const char*>(addresses.operands[0]) + offsets[0] * size_,
-                               static_cast<const char*>(addresses.operands[1]) + offsets[1] * size_,
-                               static_cast<char*>(addresses.result) + offsets[2] * size_, addresses));
+      const void* residual = residual_ != nullptr ? addresses.epilogue[has_bias_ ? 1 : 0] : nullptr;
+      RETURN_IF_ERROR(Multiply(static_cast<const char*>(addresses.operands[0]) + offsets[0],
+                               static_cast<const char*>(addresses.operands[1]) + offsets[1],
+                               residual != nullptr ? static_cast<const char*>(residual) + offsets[3] : nullptr,
+                               static_cast<char*>(addresses.result) + offsets[2], addresses));
       size_t d = 0;
       while (d < index.size() && ++index[d] == batches_.outer_sizes[d]) index[d++] = 0;
       if (d == index.size()) return absl::OkStatus();
@@ -233,6 +257,45 @@ class LtMatmul : public PreparedCall {
                                                    .fix = ""});
   }
 
+  // A bias, a residual and an activation, in this order, as far as each is there.
+  absl::Status ReadEpilogue(const CallSpec& call) {
+    bool residual = false;
+    for (const EpilogueSpec& step : call.epilogue) {
+      if (activation_ != 0) return Unsupported("an epilogue behind an activation on a GPU");
+      if (step.op == PREHEAT_LIB_BIAS && !has_bias_ && !residual && step.operand.strides[0] == 1) {
+        has_bias_ = true;
+      } else if (step.op == PREHEAT_LIB_RESIDUAL && !residual) {
+        residual = true;
+      } else if (step.op == PREHEAT_LIB_RELU || step.op == PREHEAT_LIB_GELU_TANH) {
+        activation_ = step.op == PREHEAT_LIB_RELU ? kRelu : kGeluTanh;
+      } else {
+        return Unsupported("an epilogue of a matrix product that cuBLASLt does not have");
+      }
+    }
+    if (double_ && (has_bias_ || activation_ != 0)) return Unsupported("an epilogue in float64 on a GPU");
+    return absl::OkStatus();
+  }
+
+  absl::Status SetEpilogue() {
+    const int32_t epilogue = (has_bias_ ? kBias : 0) | activation_;
+    if (epilogue == 0) return absl::OkStatus();
+    return Ok(lt_.desc_set(desc_, kEpilogue, &epilogue, sizeof(epilogue)), "epilogue");
+  }
+
+  absl::Status MakeResidual(const CallSpec& call, const Matrix& result) {
+    const TensorSpec* t = ResidualOf(call);
+    if (t == nullptr) return absl::OkStatus();
+    const int r = t->rank();
+    // In columns as the result is; a dimension of one element has any stride.
+    const int row = swapped_ ? r - 1 : r - 2, column = swapped_ ? r - 2 : r - 1;
+    if (t->strides[row] != 1 && t->sizes[row] != 1)
+      return Unsupported("a residual that lies otherwise than the result");
+    if (t->sizes[column] != 1 && t->strides[column] < t->sizes[row]) return Unsupported("a residual that is broadcast");
+    Matrix matrix = result;
+    matrix.stride = t->sizes[column] == 1 ? t->sizes[row] : t->strides[column];
+    return MakeLayout(matrix, batches_.strides[3], &residual_);
+  }
+
   absl::Status SetTransposed(int attribute, const Matrix& matrix) {
     const int32_t operation = matrix.transposed ? 1 : 0;
     return Ok(lt_.desc_set(desc_, attribute, &operation, sizeof(operation)), "transposition");
@@ -250,6 +313,10 @@ class LtMatmul : public PreparedCall {
 
   // The library's own choice for addresses of this alignment.
   absl::Status Choose(uint32_t alignment, Algorithm* algorithm) {
+    if (has_bias_) {  // of its address the library looks at the alignment; each run names its own
+      const uintptr_t somewhere = kAnyAddress + alignment;
+      RETURN_IF_ERROR(Ok(lt_.desc_set(desc_, kBiasPointer, &somewhere, sizeof(somewhere)), "bias"));
+    }
     void* preference = nullptr;
     RETURN_IF_ERROR(Ok(lt_.preference_create(&preference), "preference"));
     const uint64_t workspace = static_cast<uint64_t>(kWorkspaceBytes);
@@ -259,7 +326,8 @@ class LtMatmul : public PreparedCall {
     Heuristic best = {};
     int found = 0;
     if (status == 0)
-      status = lt_.heuristic(lt_.handle, desc_, first_, second_, result_, result_, preference, 1, &best, &found);
+      status = lt_.heuristic(lt_.handle, desc_, first_, second_, residual_ != nullptr ? residual_ : result_, result_,
+                             preference, 1, &best, &found);
     lt_.preference_destroy(preference);
     RETURN_IF_ERROR(Ok(status, "heuristic"));
     if (found == 0) return Unsupported("cuBLASLt has no algorithm for this matrix product");
@@ -267,16 +335,29 @@ class LtMatmul : public PreparedCall {
     return absl::OkStatus();
   }
 
-  absl::Status Multiply(const void* a, const void* b, void* c, const preheat_lib_addresses& addresses) const {
+  // One product into `c`. `residual` is null without one.
+  absl::Status Multiply(const void* a, const void* b, const void* residual, void* c,
+                        const preheat_lib_addresses& addresses) const {
     const float one = 1, zero = 0;
     const double one_double = 1, zero_double = 0;
     const void* alpha = double_ ? static_cast<const void*>(&one_double) : &one;
-    const void* beta = double_ ? static_cast<const void*>(&zero_double) : &zero;
-    const uintptr_t all =
-        reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b) | reinterpret_cast<uintptr_t>(c);
-    return Ok(lt_.matmul(lt_.handle, desc_, alpha, swapped_ ? b : a, first_, swapped_ ? a : b, second_, beta, c,
-                         result_, c, result_, all % 16 == 0 ? &aligned_ : &any_, addresses.scratch,
-                         static_cast<size_t>(kWorkspaceBytes), addresses.stream),
+    const void* none = double_ ? static_cast<const void*>(&zero_double) : &zero;
+    const void* bias = has_bias_ ? addresses.epilogue[0] : nullptr;
+    uintptr_t all = 0;
+    for (const void* address : {a, b, residual, bias, static_cast<const void*>(c)}) {
+      all |= reinterpret_cast<uintptr_t>(address);
+    }
+    const bool aligned = all % 16 == 0;
+    if (!aligned && !has_any_) return Unsupported("a matrix product of tensors that are not aligned to 16 bytes");
+    std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+    if (has_bias_) {  // its address is part of the description, which is shared
+      lock.lock();
+      RETURN_IF_ERROR(Ok(lt_.desc_set(desc_, kBiasPointer, &bias, sizeof(bias)), "bias"));
+    }
+    return Ok(lt_.matmul(lt_.handle, desc_, alpha, swapped_ ? b : a, first_, swapped_ ? a : b, second_,
+                         residual != nullptr ? alpha : none, residual != nullptr ? residual : c,
+                         residual != nullptr ? residual_ : result_, c, result_, aligned ? &aligned_ : &any_,
+                         addresses.scratch, static_cast<size_t>(kWorkspaceBytes), addresses.stream),
               "the product");
   }
 
@@ -284,16 +365,16 @@ class LtMatmul : public PreparedCall {
   Batches batches_;
   int type_ = 0;
   int64_t size_ = 0;
-  bool double_ = false, swapped_ = false, empty_ = false;
-  void *desc_ = nullptr, *first_ = nullptr, *second_ = nullptr, *result_ = nullptr;
+  bool double_ = false, swapped_ = false, empty_ = false, has_bias_ = false, has_any_ = false;
+  int32_t activation_ = 0;
+  void *desc_ = nullptr, *first_ = nullptr, *second_ = nullptr, *result_ = nullptr, *residual_ = nullptr;
   Algorithm aligned_ = {}, any_ = {};
+  mutable std::mutex mutex_;  // held while a product with a bias is enqueued
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PreparedCall>> PrepareCuda(const CallSpec& call) {
-  if (call.op != PREHEAT_LIB_MATMUL) return Unsupported("convolutions on a GPU");
-  if (!call.epilogue.empty()) return Unsupported("a matrix product with an epilogue on a GPU");
+absl::StatusOr<std::unique_ptr<PreparedCall>> PrepareCublasLt(const CallSpec& call) {
   ASSIGN_OR_RETURN(const Lt* lt, Library());
   auto prepared = std::make_unique<LtMatmul>(*lt);
   RETURN_IF_ERROR(prepared->Prepare(call));
