@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "compiler/capture/address_owners.h"
 #include "compiler/capture/check_program.h"
 #include "compiler/capture/export_reader.h"
 #include "compiler/capture/guard_text.h"
@@ -50,6 +51,7 @@ class Importer {
     program_.symbols = reader_.symbols();
     ReadGuards();
     RETURN_IF_ERROR(NameDims());
+    RETURN_IF_ERROR(AddressOwners(program_, offsets_));
     RETURN_IF_ERROR(CheckProgram(program_));
     return std::move(program_);
   }
@@ -58,6 +60,7 @@ class Importer {
   absl::StatusOr<int> AddValue(AtenValue value, const std::string& name) {
     if (program_.values.size() >= kMaxValues) return Malformed("too many values");
     program_.values.push_back(std::move(value));
+    offsets_.emplace_back(0);
     program_.debug.value_names.push_back(name);
     return static_cast<int>(program_.values.size()) - 1;
   }
@@ -65,6 +68,7 @@ class Importer {
   absl::StatusOr<int> AddTensor(Scope& scope, const std::string& name) {
     ASSIGN_OR_RETURN(AtenType type, reader_.DeclaredType(scope, name));
     ASSIGN_OR_RETURN(int id, AddValue({.type = std::move(type), .is_size = false, .expr = Expr()}, name));
+    ASSIGN_OR_RETURN(offsets_[id], reader_.StorageOffset(scope, name));
     if (!scope.value.emplace(name, id).second) return Malformed(absl::StrCat("the value ", name, " is defined twice"));
     return id;
   }
@@ -112,6 +116,7 @@ class Importer {
     if (data->second.size() > kMaxConstantBytes)
       return Malformed(absl::StrCat("the constant ", title, " is larger than 4 KiB"));
     program_.values[id].type.strides = ir::RowMajorStrides(type.shape);
+    offsets_[id] = 0;
     program_.constants.push_back({.value = id, .data = data->second});
     return absl::OkStatus();
   }
@@ -374,6 +379,7 @@ class Importer {
   const Json& guards_;
   ExportReader reader_;
   AtenProgram program_;
+  std::vector<Expr> offsets_;  // where each value's first element lies in its storage
 };
 
 }  // namespace

@@ -161,6 +161,12 @@ absl::StatusOr<AtenType> ExportReader::DeclaredType(const Scope& scope, const st
   return type;
 }
 
+absl::StatusOr<Expr> ExportReader::StorageOffset(const Scope& scope, const std::string& name) {
+  const Json& offset = Field(Field(Field(*scope.graph, "tensor_values"), name.c_str()), "storage_offset");
+  if (offset.is_null()) return Expr(0);
+  return SizeOf(offset);
+}
+
 absl::StatusOr<Expr> ExportReader::NamedSize(const Scope& scope, const std::string& name) {
   const Json& size = Field(Field(*scope.graph, "sym_int_values"), name.c_str());
   if (size.is_null()) return Malformed(absl::StrCat("the size ", name, " is not declared"));

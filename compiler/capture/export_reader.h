@@ -26,6 +26,8 @@ class ExportReader {
   absl::StatusOr<ir::DType> DTypeOf(const Json& number) const;
   absl::StatusOr<AtenType> TypeOf(const Json& tensor_meta);
   absl::StatusOr<AtenType> DeclaredType(const Scope& scope, const std::string& name);
+  // Where the tensor's first element lies in its storage, in elements.
+  absl::StatusOr<ir::Expr> StorageOffset(const Scope& scope, const std::string& name);
   // SymInt: {"as_int": 3} or {"as_expr": {"expr_str": ...}}.
   absl::StatusOr<ir::Expr> SizeOf(const Json& sym_int);
   // The declared size of that name ("sym_size_int_3").

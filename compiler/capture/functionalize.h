@@ -18,7 +18,7 @@ namespace preheat::capture {
 // that share memory with an input or an earlier output say so. Types stay what the source declared.
 //
 // UNIMPLEMENTED, kind "unsupported_mutation", names the operator: writes through views without an inverse
-// (as_strided, expand that repeats), into constants, or where it is not known whether memory is shared.
+// (expand that repeats, unfold), into constants, or where it is not known whether memory is shared.
 // The program is unspecified then. An already functional program changes only in what vanishes.
 absl::Status Functionalize(AtenProgram& program);
 

@@ -281,6 +281,7 @@ absl::StatusOr<AtenNode> ScatterBack(const AtenProgram& program, const AtenNode&
   if (op == "aten.select.int") return Scatter("aten.select_scatter.default", view, base, written);
   if (op == "aten.slice.Tensor") return Scatter("aten.slice_scatter.default", view, base, written);
   if (op == "aten.diagonal.default") return Scatter("aten.diagonal_scatter.default", view, base, written);
+  if (op == "aten.as_strided.default") return Scatter("aten.as_strided_scatter.default", view, base, written);
   if (op == "aten.narrow.default") return NarrowBack(program, view, base, written);
   if (op == "aten.permute.default") return PermuteBack(view, base_type.rank(), written);
   if (op == "aten.transpose.int" || op == "aten.t.default" || op == "aten.swapaxes.default" ||

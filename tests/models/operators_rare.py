@@ -83,11 +83,35 @@ def order() -> Iterator[Case]:
         )
 
 
+def _strided_after_a_write(v: Tensor) -> tuple[Tensor, ...]:
+    w = v.clone()
+    row = w[1]
+    w.mul_(2)
+    near = row.as_strided((3,), (4,), 2)
+    near.add_(10)
+    row.neg_()
+    return w, near, row.as_strided((4,), (6,))
+
+
 def memory() -> Iterator[Case]:
     x = f(4, 6)
     yield "as_strided", lambda v: (v.as_strided((3, 2), (2, 7), 1), v.as_strided((2, 3), (3, 1)) + 1), (x,)
     yield "as_strided_transposed", lambda v: (v.t() + 0).as_strided((5,), (2,), 3), (x,)
     yield "as_strided_scatter", lambda v, s: aten.as_strided_scatter(v, s, (3, 2), (2, 7), 1), (x, f(3, 2))
+    yield (
+        "as_strided_of_views",
+        lambda v: (
+            v[1:].as_strided((2, 3), (6, 1), 1),
+            v[2].as_strided((3,), (2,)),
+            v.t()[2:].as_strided((4,), (3,)),
+            v.t().as_strided((2, 2), (1, 5), 3) + v[:, 1:3].as_strided((2, 2), (5, 1)),
+            aten.as_strided_copy(v[1:, 2:], (3,), (4,)),
+        ),
+        (x,),
+    )
+    yield "as_strided_scatter_of_view", lambda v, s: aten.as_strided_scatter(v.t(), s, (3, 2), (2, 7), 1), (x, f(3, 2))
+    yield "as_strided_input_with_offset", lambda v: (v.as_strided((2, 3), (3, 1), 8), v.as_strided((2,), (4,))), (x[1:],)
+    yield "as_strided_after_a_write", _strided_after_a_write, (x,)
     yield "diag_embed", lambda v: (v.diag_embed(), v.diag_embed(1), torch.diag_embed(v, -2, 0, 2)), (f(2, 3),)
     yield (
         "diagonal_backward",

@@ -20,7 +20,7 @@ import torch
 from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
-from preheat import collectives, counts, program, recorder
+from preheat import collectives, counts, pieces, program, recorder
 from preheat._proto import compile_pb2, program_pb2
 from preheat.client import Client
 from preheat.compiled_graph import CompiledGraph
@@ -69,16 +69,22 @@ def capturing(submit: Callable[[str, program.BuiltProgram], None], refuse: Calla
     """A backend that hands the programs to `submit` instead of a server, and runs everything eagerly."""
 
     def one(graph: fx.GraphModule, kind: str, boundary: _Boundary) -> Callable[..., Any]:
+        with _disable_current_modes():
+            collectives.settle(graph.graph)
+            catch(graph, kind, boundary)
+        return _eager(graph)
+
+    def catch(graph: fx.GraphModule, kind: str, boundary: _Boundary) -> None:
         try:
-            with _disable_current_modes():
-                collectives.settle(graph.graph)
-                kinds, names = boundary.of(graph)
-                built = program.build(graph, kinds, input_names=names)
+            kinds, names = boundary.of(graph)
+            built = program.build(graph, kinds, input_names=names)
             if built.proto.nodes:
                 submit(kind, built)
         except Unsupported as reason:
-            refuse(str(reason))
-        return _eager(graph)
+            if (cut := pieces.cut(graph)) is None:
+                return refuse(str(reason))
+            for piece in cut.pieces():
+                catch(piece.graph, kind, boundary)
 
     def capture(gm: fx.GraphModule, example_inputs: Sequence[Any], **_: Any) -> Callable[..., Any]:
         boundary = _Boundary(gm, example_inputs)
@@ -197,11 +203,24 @@ def _compile(
     with _disable_current_modes():
         collectives.settle(gm.graph)
         kinds, names = boundary.of(gm) if boundary is not None else ([], [])
-        built = program.build(gm, kinds, frozen=config.freeze and kind == "inference", input_names=names)
+        try:
+            built = program.build(gm, kinds, frozen=config.freeze and kind == "inference", input_names=names)
+        except Unsupported:
+            if (cut := pieces.cut(gm)) is None:
+                raise
+            return _in_pieces(cut, kind, config, boundary)
         if not built.proto.nodes:
             _record_empty(built, kind, start)
             return eager
         return _submit(kind, config, built, eager, start)
+
+
+def _in_pieces(cut: pieces.Cut, kind: str, config: Config, boundary: _Boundary | None) -> Callable[..., Any]:
+    runs = [compile_graph(piece.graph, kind, config, boundary) for piece in cut.pieces()]
+    by_torch = collections.Counter(str(node.target) for node in cut.by_torch())
+    counts.add_extern_ops(by_torch)
+    logger.info("preheat: %s graph in %d pieces, between which torch runs %s", kind, len(runs), ", ".join(by_torch))
+    return pieces.Pieces(cut, runs)
 
 
 def _submit(

@@ -78,6 +78,13 @@ def record(graph: Graph, seconds_saved: float = 0.0) -> None:
             _saved.setdefault(graph.key, seconds_saved)
 
 
+def add_extern_ops(ops: dict[str, int]) -> None:
+    """Operators that torch runs beside the last graph recorded, which is a piece of a larger one."""
+    with _lock:
+        for graph in _graphs[-1:]:
+            graph.extern_ops = dict(collections.Counter(graph.extern_ops) + collections.Counter(ops))
+
+
 def count_fallback(reason: str) -> None:
     """A call of a compiled graph that had to run eagerly."""
     with _lock:

@@ -102,6 +102,20 @@ def build(
     return _Builder(gm, kinds, frozen, input_names).build()
 
 
+def refused(gm: fx.GraphModule) -> dict[fx.Node, str]:
+    """The nodes that programs cannot say, and why. The others can be said where what these give is an argument."""
+    return _Builder(gm, (), False, ()).probe()
+
+
+def is_view(node: fx.Node) -> bool:
+    return op_name(node.target) in _VIEWS
+
+
+def is_assertion(node: fx.Node) -> bool:
+    """A check at run time of what guards promise, which no program has."""
+    return op_name(node.target) in _ASSERTIONS
+
+
 class _Builder:
     def __init__(
         self, gm: fx.GraphModule, kinds: Sequence[pb.Input.Kind], frozen: bool, input_names: Sequence[str]
@@ -138,6 +152,61 @@ class _Builder:
                 raise Unsupported(f"node {node.name} is a {node.op}")
         types = [self.proto.values[o.value].tensor for o in self.proto.outputs]
         return BuiltProgram(self.proto, self.inputs, self.symbol_sources, results, types, self.groups, self.device)
+
+    # --- What has no form ---
+
+    def probe(self) -> dict[fx.Node, str]:
+        refused: dict[fx.Node, str] = {}
+        opaque: set[fx.Node] = set()  # of the refused ones: those whose results have no form either
+        placeholders = [n for n in self.gm.graph.nodes if n.op == "placeholder"]
+        self._declare_symbols(placeholders)
+        for node in self.gm.graph.nodes:
+            if node.op == "output":
+                continue
+            try:
+                if unsaid := [n.name for n in node.all_input_nodes if n in opaque]:
+                    raise Unsupported(f"it takes {unsaid[0]}")
+                self._probe(node, refused)
+            except (Unsupported, KeyError, AttributeError) as reason:
+                refused[node] = str(reason)
+                if not self._comes_from_outside(node):
+                    opaque.add(node)
+        return refused
+
+    def _probe(self, node: fx.Node, refused: dict[fx.Node, str]) -> None:
+        if node.op == "placeholder":
+            self._placeholder(len(self.kinds), node)
+        elif node.op == "get_attr":
+            if isinstance(operator.attrgetter(str(node.target))(self.gm), fx.GraphModule):
+                raise Unsupported(f"{node.target} is a graph")
+            self._attribute(node)
+        elif node.target is operator.getitem and node.args[0] in refused:
+            raise Unsupported("a part of what has no form")
+        else:
+            value = node.meta.get("val")
+            if isinstance(value, (torch.SymFloat, torch.SymBool)):
+                raise Unsupported("a number known only while the program runs")
+            if isinstance(value, torch.SymInt):
+                self.symbols.text(value)
+            self._call(node)
+
+    def _comes_from_outside(self, node: fx.Node) -> bool:
+        """Takes what a refused node gives for an argument; whether that is possible."""
+        value = node.meta.get("val")
+        try:
+            if isinstance(value, torch.Tensor):
+                for size in value.shape:
+                    self._declare(size, -1, -1)
+                self.values[node] = self._value(node.name, value)
+            elif isinstance(value, torch.SymInt):
+                self._declare(value, -1, -1)
+                self.symbols.text(value)
+            else:
+                # Parts are looked at one by one; sizes as floats and truths are nobody's argument.
+                return isinstance(value, (tuple, list))
+        except (Unsupported, AttributeError):
+            return False
+        return True
 
     # --- Symbols and types ---
 

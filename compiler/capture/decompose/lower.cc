@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/capture/address_owners.h"
 #include "compiler/capture/decompose/exact.h"
 #include "compiler/capture/decompose/extern_call.h"
 #include "compiler/capture/decompose/op_context.h"
@@ -183,6 +184,7 @@ class Lowering {
 
   absl::Status AddExtern(const AtenNode& node, absl::string_view why) {
     if (options_.strict) return absl::UnimplementedError(absl::StrCat(node.op, " has no native form: ", why));
+    if (capture::AddressesMemory(node.op)) return NoMemory(node, why);
     ExternCall call = WriteExternCall(node);
     std::vector<Value> operands;
     for (int id : call.operands) {
@@ -200,6 +202,15 @@ class Lowering {
       if (id >= 0) values_[id] = results[next++];
     }
     return absl::OkStatus();
+  }
+
+  // Operands of an extern call lie as the plan has them, not as the program says.
+  static absl::Status NoMemory(const AtenNode& node, absl::string_view why) {
+    return MakeError(absl::StatusCode::kUnimplemented,
+                     {.kind = "unsupported_strides",
+                      .message = absl::StrCat(node.op, " addresses memory that a program does not have: ", why),
+                      .where = "",
+                      .fix = "index the tensor instead of addressing its memory"});
   }
 
   // --- Outputs ---

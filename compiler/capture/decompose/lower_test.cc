@@ -48,6 +48,26 @@ TEST(Lower, AnUnknownOperatorIsAnExternCall) {
   EXPECT_EQ(Lowered(w, {.strict = true, .exclude = {}}), "unimplemented");
 }
 
+TEST(Lower, WhatAddressesMemoryIsNativeOrAnError) {
+  auto strided = [](std::vector<Expr> strides, int64_t offset) {
+    ProgramWriter w;
+    int x = w.Input({4, 4});
+    w.program.values[x].type.strides = std::move(strides);
+    w.Output(w.Call("aten.as_strided.default",
+                    {{"self", T(x)},
+                     {"size", std::vector<Expr>{2}},
+                     {"stride", std::vector<Expr>{5}},
+                     {"storage_offset", capture::I(offset)}},
+                    {2}));
+    return Lowered(w);
+  };
+  EXPECT_THAT(strided({4, 1}, 10), HasSubstr("take("));
+  EXPECT_THAT(strided({1, 4}, 10), HasSubstr("take("));
+  EXPECT_EQ(strided({4, 1}, 11), "unsupported_strides");  // one element beyond the last
+  EXPECT_EQ(strided({8, 1}, 0), "unsupported_strides");   // what lies between the rows is not in the program
+  EXPECT_EQ(strided({0, 1}, 0), "unsupported_strides");
+}
+
 TEST(Lower, ExcludedOperatorsAreExternCalls) {
   ProgramWriter w;
   int x = w.Input({4});

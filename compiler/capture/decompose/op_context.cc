@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/capture/views.h"
 #include "compiler/ir/scalar.h"
 
 namespace preheat::decompose {
@@ -64,21 +63,10 @@ Value OpContext::Tensor(const std::string& name) {
 
 Value OpContext::OptionalTensor(const std::string& name) { return Has(name) ? Tensor(name) : Value{}; }
 
-const capture::AtenType* OpContext::WholeMemory(const std::string& name) const {
+const capture::AtenType* OpContext::Declared(const std::string& name) const {
   const Argument* arg = node_.Find(name);
   const ValueRef* ref = arg == nullptr ? nullptr : std::get_if<ValueRef>(arg);
-  if (ref == nullptr) return nullptr;
-  int root = ref->id;
-  for (auto node = program_.nodes.rbegin(); node != program_.nodes.rend(); ++node) {
-    if (std::find(node->results.begin(), node->results.end(), root) == node->results.end()) continue;
-    capture::Aliasing aliasing = capture::AliasingOf(program_, *node);
-    if (aliasing == capture::Aliasing::kFresh) break;
-    if (aliasing == capture::Aliasing::kUnknown) return nullptr;
-    root = capture::FirstOperand(*node);
-    if (root < 0) return nullptr;
-  }
-  const capture::AtenType &type = program_.values[ref->id].type, &whole = program_.values[root].type;
-  return type.tensor.NumElements() == whole.tensor.NumElements() ? &type : nullptr;
+  return ref == nullptr ? nullptr : &program_.values[ref->id].type;
 }
 
 std::vector<Value> OpContext::Tensors(const std::string& name) {

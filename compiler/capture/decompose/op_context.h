@@ -44,9 +44,8 @@ class OpContext {
   Value Tensor(const std::string& name);
   Value OptionalTensor(const std::string& name);        // null when absent or None
   std::vector<Value> Tensors(const std::string& name);  // null for None in the list
-  // The tensor's type and strides, if the memory that they describe is all that it lies in: it is an input, a result
-  // with memory of its own, or a view of all elements of such a one. Null otherwise.
-  const capture::AtenType* WholeMemory(const std::string& name) const;
+  // The tensor's type and strides as the program declares them; null when the argument is no tensor.
+  const capture::AtenType* Declared(const std::string& name) const;
   int64_t Int(const std::string& name);
   int64_t Int(const std::string& name, int64_t otherwise);
   Expr Size(const std::string& name);

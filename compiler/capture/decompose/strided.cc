@@ -1,7 +1,8 @@
 // Views by strides over a tensor's memory: elements addressed by their place in it.
 //
-// Values have no memory here. But a value that owns its memory, dense and without gaps, as the program declares its
-// strides, has its elements there in the order of the strides: its memory is the value permuted and flattened.
+// Values have no memory here. But where a tensor is dense and without gaps, as the program declares its strides, its
+// elements lie there in the order of the strides: its memory is the value permuted and flattened. What is addressed is
+// the operand's own memory, counted from its first element (compiler/capture/address_owners.h).
 
 #include <algorithm>
 #include <numeric>
@@ -49,10 +50,10 @@ struct Memory {
 Memory ReadMemory(OpContext& c) {
   Memory memory;
   Value x = c.Tensor("self");
-  const capture::AtenType* declared = c.WholeMemory("self");
+  const capture::AtenType* declared = c.Declared("self");
   std::optional<std::vector<int64_t>> order = declared == nullptr ? std::nullopt : MemoryOrder(*declared);
   if (!x || !order) {
-    c.Refuse("memory that the operand does not own, or not densely");
+    c.Refuse("elements of the operand overlap, or lie apart");
     return memory;
   }
   memory.order = *std::move(order);
@@ -61,11 +62,27 @@ Memory ReadMemory(OpContext& c) {
   return memory;
 }
 
+// Whether the elements of a view of that shape are all among the operand's. Symbolic ones are: eager checks them.
+bool Inside(const Expr& start, const std::vector<Expr>& shape, const std::vector<Expr>& strides, const Expr& count) {
+  Expr last = start;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == Expr(0)) return true;
+    last = last + (shape[i] - Expr(1)) * strides[i];
+  }
+  if (start.constant().value_or(0) < 0) return false;
+  std::optional<int64_t> beyond = (last - count).constant();
+  return !beyond || *beyond < 0;
+}
+
 // Where the elements of a view of that shape lie.
-Value Places(OpContext& c, const std::vector<Expr>& shape) {
+Value Places(OpContext& c, const Memory& memory, const std::vector<Expr>& shape) {
   std::vector<Expr> strides = c.Sizes("stride");
   if (strides.size() != shape.size()) {
     c.Refuse("strides and sizes differ");
+    return {};
+  }
+  if (!Inside(c.Size("storage_offset", 0), shape, strides, memory.flat.shape()[0])) {
+    c.Refuse("elements outside of the operand");
     return {};
   }
   Value place = c.b.BroadcastTo(c.b.Size(c.Size("storage_offset", 0)), shape);
@@ -80,11 +97,12 @@ void AsStrided(OpContext& c) {
   Memory memory = ReadMemory(c);
   if (!memory.flat) return;
   const std::vector<Expr>& shape = c.ResultShape();
-  if (c.Size("storage_offset", 0) == Expr(0) && c.Sizes("stride") == ir::RowMajorStrides(shape)) {
+  if (c.Size("storage_offset", 0) == Expr(0) && c.Sizes("stride") == ir::RowMajorStrides(shape) &&
+      Inside(0, shape, c.Sizes("stride"), memory.flat.shape()[0])) {
     Value start = c.b.SliceDim(memory.flat, 0, 0, ir::NumElements(shape));
     return c.Set(c.b.Reshape(start, shape));
   }
-  c.Set(c.b.Emit(Op::kTake, {memory.flat, Places(c, shape)}, {{"dim", int64_t{0}}}));
+  c.Set(c.b.Emit(Op::kTake, {memory.flat, Places(c, memory, shape)}, {{"dim", int64_t{0}}}));
 }
 
 void AsStridedScatter(OpContext& c) {
@@ -92,7 +110,7 @@ void AsStridedScatter(OpContext& c) {
   Value src = c.Operand("src", c.ResultType().dtype);
   if (!memory.flat || !src) return;
   Value flat = c.b.Reshape(src, {src.type().NumElements()});
-  Value places = c.b.Reshape(Places(c, src.shape()), {src.type().NumElements()});
+  Value places = c.b.Reshape(Places(c, memory, src.shape()), {src.type().NumElements()});
   Value put =
       c.b.Emit(Op::kPutRows, {memory.flat, places, flat}, {{"dim", int64_t{0}}, {"reduce", std::string("set")}});
   c.Set(memory.Restore(c, put));
