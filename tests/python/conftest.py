@@ -72,7 +72,7 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
     submitted: list[Any] = []
 
-    def fetch(kind: str, config: Any, built: Any, eager: Any, start: float) -> Any:
+    def fetch(kind: str, config: Any, built: Any, eager: Any, start: float, dims: Any = None) -> Any:
         # Through bytes and back, as it would travel.
         built.proto = program_pb2.Program.FromString(built.proto.SerializeToString())
         submitted.append((kind, built))
@@ -84,7 +84,7 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     def _refuse(reason: str) -> None:
         raise AssertionError(f"a call fell back: {reason}")
 
-    monkeypatch.setattr(backend, "_fetch", fetch)
+    monkeypatch.setattr(backend, "_fetch_one", fetch)
     # Addresses say nothing to an interpreter.
     monkeypatch.setattr(compiled_graph, "_address_function", lambda *_: lambda given: None)
     monkeypatch.setattr(backend, "_fall_back", fall_back)

@@ -63,6 +63,9 @@ def test_checkpointed_layers_recompute_the_same_randomness() -> None:
         return checkpoint(model, x, use_reentrant=False)
 
     assert_close(gradients(compiled(step), model, x), gradients(step, model, x))
+    graphs = no_fallbacks()
+    assert {g["kind"] for g in graphs} == {"forward", "backward"} and all(g["native_ops"] for g in graphs)
+    assert any("run_with_rng_state" in g["extern_ops"] for g in graphs)
 
 
 def test_autocast() -> None:
@@ -138,21 +141,32 @@ def test_the_second_size_makes_a_range() -> None:
     assert len(no_fallbacks()) == 2  # the first size, then all
 
 
-def test_buckets_take_the_range_and_say_so() -> None:
+def test_buckets_take_the_range_where_padding_is_not_safe_and_say_so() -> None:
     fast = compiled(lambda x: x.cumsum(0), dynamic=True, options={"buckets": {"seq": [4, 8]}})
-    with pytest.warns(backend.PreheatWarning, match="range"):
+    with pytest.warns(backend.PreheatWarning, match=r"not padded.*cumsum"):
         assert_close(fast(torch.ones(3)), torch.arange(1.0, 4.0))
     assert len(no_fallbacks()) == 1
 
 
+def test_buckets_pad_and_have_one_artifact_a_size() -> None:
+    model = Net().eval()
+    fast = compiled(model, dynamic=True, options={"buckets": {"batch": [8, 32]}})
+    with torch.no_grad():
+        for n, artifacts in ((3, 1), (8, 1), (5, 1), (20, 2), (9, 2), (40, 3), (50, 3)):
+            x = torch.randn(n, 8)
+            got = fast(x)
+            assert got.shape == (n, 4) and got.is_contiguous()
+            assert_close(got, model(x))
+            assert len(no_fallbacks()) == artifacts
+
+
 def test_dynamos_conventions() -> None:
     assert "preheat" in torch._dynamo.list_backends()
-    fast = compiled(lambda x: torch.nonzero(x).sum() + x.sum(), fullgraph=True)
-    torch._dynamo.config.capture_dynamic_output_shape_ops = True
-    try:
-        assert int(fast(torch.tensor([0, 2, 3]))) == 8  # a size known only while it runs: eager at worst, no error
-    finally:
-        torch._dynamo.config.capture_dynamic_output_shape_ops = False
+    fast = compiled(lambda x: torch.nonzero(x * 2).sum() + x.sum(), fullgraph=True)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        assert int(fast(torch.tensor([0, 2, 3]))) == 8  # a size known only while it runs
+    before, after = no_fallbacks()
+    assert before["native_ops"] and after["extern_ops"]["aten.nonzero.default"] == 1
 
 
 def test_errors_name_their_kind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,6 @@ from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 from torch._inductor.output_code import OutputCode
 
-from preheat.compiled_graph import CompiledGraph
 from preheat.config import Config
 from preheat.program import BuiltProgram
 
@@ -78,7 +77,7 @@ class _Entry(OutputCode):
     def __init__(self, kind: str, run: Run) -> None:
         self._boxed_call = True
         self._kind, self._run = kind, run
-        self._built = run.built if isinstance(run, CompiledGraph) else None
+        self._built: BuiltProgram | None = getattr(run, "built", None)
 
     def __call__(self, args: list[Any]) -> Any:  # type: ignore[override]
         return self._run(args)

@@ -13,14 +13,14 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
-from preheat import collectives, counts, pieces, program, recorder
+from preheat import collectives, counts, padding, pieces, program, recorder
 from preheat._proto import compile_pb2, program_pb2
 from preheat.client import Client
 from preheat.compiled_graph import CompiledGraph
@@ -31,7 +31,7 @@ from preheat.interpret import interpreter
 logger = logging.getLogger("preheat")
 if os.environ.get("PREHEAT_LOG"):  # "debug", "info", ...: to stderr
     logging.basicConfig(format="%(message)s")
-    logger.setLevel(os.environ["PREHEAT_LOG"].upper())
+    logger.setLevel(logging.getLevelNamesMapping().get(os.environ["PREHEAT_LOG"].upper(), logging.INFO))
 
 _RETRY_SECONDS = 60.0  # how long a server that was not there is not asked again
 _RESULTS = {compile_pb2.HIT: "hit", compile_pb2.COMPILED: "compiled", compile_pb2.COALESCED: "coalesced"}
@@ -44,8 +44,6 @@ class PreheatWarning(UserWarning):
 def backend(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:
     """What torch calls with each graph that Dynamo captured; `options` and `mode` are torch.compile's."""
     config = Config.make(kwargs.get("options"), kwargs.get("mode"))
-    if config.buckets:
-        _warn_once("buckets", "no graph is proved safe for padding yet: sizes in buckets take the artifact for a range")
     if config.disabled:
         return gm.forward
     _ranges.note(example_inputs)
@@ -241,13 +239,52 @@ def _record_empty(built: program.BuiltProgram, kind: str, start: float) -> None:
 def _fetch(
     kind: str, config: Config, built: program.BuiltProgram, eager: Callable[..., Any], start: float
 ) -> Callable[..., Any]:
+    if config.buckets and built.symbols:
+        try:
+            if kind != "inference":
+                raise padding.Unsafe("gradients add up over the padding")
+            plan = padding.plan(built, config.buckets)
+        except padding.Unsafe as reason:
+            _warn_once(f"buckets:{reason}", f"a {kind} graph is not padded and takes every size as it is: {reason}")
+        else:
+            return padding.Padded(built, plan, functools.partial(_fetch_late, kind, config, built, eager))
+    return _fetch_one(kind, config, built, eager, start)
+
+
+def _fetch_late(
+    kind: str, config: Config, built: program.BuiltProgram, eager: Callable[..., Any], dims: Mapping[str, int]
+) -> Callable[..., Any]:
+    """While the job runs: a server that does not answer then costs speed alone."""
+    try:
+        return _fetch_one(kind, config, built, eager, time.monotonic(), dims)
+    except PreheatError as error:
+        if config.required:
+            raise
+        _misfit(str(error))
+        return eager
+
+
+def _fetch_one(
+    kind: str,
+    config: Config,
+    built: program.BuiltProgram,
+    eager: Callable[..., Any],
+    start: float,
+    dims: Mapping[str, int] | None = None,
+) -> CompiledGraph:
+    """The artifact for the program, with some of its symbols fixed."""
     client = Client(config)
     result = client.request(
-        built.proto, name=f"{kind}:{len(built.proto.nodes)}", freeze=config.freeze and kind == "inference"
+        built.proto, name=f"{kind}:{len(built.proto.nodes)}", freeze=config.freeze and kind == "inference", dims=dims
     )
     on_gpu = torch.cuda.device(built.device) if built.device.type == "cuda" else contextlib.nullcontext()
     with on_gpu:
         compiled = CompiledGraph(built, client.load(result), eager, _misfit, f"preheat {kind} {result.key[:8]}")
+    _record(kind, client, result, start)
+    return compiled
+
+
+def _record(kind: str, client: Client, result: compile_pb2.CompileResult, start: float) -> None:
     fused = client.report(result)
     graph = counts.Graph(
         key=result.key,
@@ -266,7 +303,6 @@ def _fetch(
         "preheat: %s graph %s: %s in %.2f s, kernels %d -> %d",
         kind, result.key[:12], graph.result, graph.seconds, graph.kernels_before, graph.kernels_after,
     )  # fmt: skip
-    return compiled
 
 
 # --- Without the service ---

@@ -18,7 +18,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import grpc
@@ -57,9 +57,16 @@ class Client:
         """Fetches the program's artifact, compiled now if nobody did before, and loads it."""
         return self.load(self.request(program, name, freeze))
 
-    def request(self, program: program_pb2.Program, name: str = "", freeze: bool | None = None) -> pb.CompileResult:
-        """The answer, with whatever blobs the server put beside it."""
+    def request(
+        self,
+        program: program_pb2.Program,
+        name: str = "",
+        freeze: bool | None = None,
+        dims: Mapping[str, int] | None = None,
+    ) -> pb.CompileResult:
+        """The answer, with whatever blobs the server put beside it. `dims`: values for some of the symbols."""
         request = self._make_request(program, name, self.config.freeze if freeze is None else freeze)
+        request.dims.update(dims or {})
         alias = _alias(request)
         if (known := self.cache.read_result(alias)) is not None:
             request.have_blobs.extend(b.digest for b in _needed(known.manifest) if self.cache.has_blob(b.digest))

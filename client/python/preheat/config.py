@@ -25,7 +25,7 @@ class Config:
     mode: str = "background"
     target: str = ""  # "": where the program's tensors are
     freeze: bool = False
-    buckets: bool = False  # sizes to pad to were given
+    buckets: tuple[tuple[str, tuple[int, ...]], ...] = ()  # sizes to pad to, by the name of the dimension
     exclude: tuple[str, ...] = ()
     deadline: float = 600.0  # seconds that one compile may take, waits included
     required: bool = False  # no server, no run
@@ -56,13 +56,22 @@ class Config:
             mode=wanted,
             target=str(options.get("target") or Config.target),
             freeze=bool(options.get("freeze", False)),
-            buckets=bool(options.get("buckets")),
+            buckets=_buckets(options.get("buckets") or {}),
             exclude=tuple(sorted(str(op) for op in options.get("exclude", ()))),
             deadline=float(options.get("deadline") or os.environ.get("PREHEAT_DEADLINE") or Config.deadline),
             required=_flag("PREHEAT_REQUIRED"),
             disabled=_flag("PREHEAT_DISABLE"),
             record=os.environ.get("PREHEAT_RECORD", ""),
         )
+
+
+def _buckets(given: Mapping[str, Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """{"seq": [64, 128]}, or one size instead of a list."""
+    try:
+        listed = {name: sizes if isinstance(sizes, (list, tuple)) else [sizes] for name, sizes in given.items()}
+        return tuple(sorted((str(name), tuple(sorted(int(s) for s in sizes))) for name, sizes in listed.items()))
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(f'buckets are sizes by dimension, like {{"seq": [64, 128]}}, not {given!r}') from None
 
 
 def _flag(name: str) -> bool:
