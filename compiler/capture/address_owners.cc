@@ -61,8 +61,7 @@ class Owners {
 
   bool SameDType(int operand, const AtenNode& node) const {
     const int result = node.results.empty() ? -1 : node.results[0];
-    return result < 0 ||
-           program_.values[operand].type.tensor.dtype == program_.values[result].type.tensor.dtype;
+    return result < 0 || program_.values[operand].type.tensor.dtype == program_.values[result].type.tensor.dtype;
   }
 
   const AtenProgram& program_;

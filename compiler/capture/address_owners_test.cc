@@ -12,9 +12,8 @@ using ir::Expr;
 // What eager reads is held against values in tests/models (as_strided_...); here: the arguments.
 
 int Strided(ProgramWriter& w, int self, std::vector<std::pair<std::string, Argument>> more = {}) {
-  std::vector<std::pair<std::string, Argument>> args = {{"self", T(self)},
-                                                        {"size", std::vector<Expr>{2}},
-                                                        {"stride", std::vector<Expr>{1}}};
+  std::vector<std::pair<std::string, Argument>> args = {
+      {"self", T(self)}, {"size", std::vector<Expr>{2}}, {"stride", std::vector<Expr>{1}}};
   args.insert(args.end(), more.begin(), more.end());
   return w.Call("aten.as_strided.default", args, {2});
 }
@@ -27,7 +26,7 @@ TEST(AddressOwners, AnOffsetCountsFromTheOwner) {
   ProgramWriter w;
   int x = w.Input({8});
   int tail = Tail(w, x);
-  Strided(w, tail);                             // from where the view begins
+  Strided(w, tail);                              // from where the view begins
   Strided(w, tail, {{"storage_offset", I(1)}});  // from where the storage begins
   ASSERT_TRUE(AddressOwners(w.program, {0, 3, 3, 1}).ok());
   EXPECT_EQ(*w.program.nodes[1].Find("self"), T(x));

@@ -104,6 +104,26 @@ void SubstituteIn(AtenProgram& program, const Substitution& with) {
   for (Expr& guard : program.guards) guard = guard.Substitute(with);
 }
 
+// Inputs that were a bound symbol: nothing is left to pass.
+void DropFixedSizes(AtenProgram& program) {
+  std::vector<int> place(program.inputs.size(), -1);
+  std::vector<InputSpec> inputs;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const AtenValue& value = program.values[program.inputs[i].value];
+    if (value.is_size && value.expr.is_constant()) continue;
+    place[i] = static_cast<int>(inputs.size());
+    inputs.push_back(program.inputs[i]);
+    if (i < program.debug.input_names.size()) names.push_back(program.debug.input_names[i]);
+  }
+  for (OutputSpec& output : program.outputs) {
+    if (output.mutates >= 0) output.mutates = place[output.mutates];
+    if (output.aliases_input >= 0) output.aliases_input = place[output.aliases_input];
+  }
+  program.inputs = std::move(inputs);
+  program.debug.input_names = std::move(names);
+}
+
 // Symbols left over become d0, d1, ...; the names in `with` are free for it afterwards.
 void Renumber(AtenProgram& program, Substitution& with) {
   std::vector<ir::Symbol> left;
@@ -152,6 +172,7 @@ absl::Status BindDims(AtenProgram& program, const std::map<std::string, int64_t>
   SubstituteIn(bound, with);
   RETURN_IF_ERROR(CheckGuards(bound, dims));
   RETURN_IF_ERROR(CheckShapes(bound));
+  DropFixedSizes(bound);
   program = std::move(bound);
   return absl::OkStatus();
 }

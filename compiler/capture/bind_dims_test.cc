@@ -42,6 +42,26 @@ TEST(BindDims, KnowsADimensionByNamePlaceAndSymbol) {
   }
 }
 
+TEST(BindDims, LeavesOutInputsThatAreABoundSize) {
+  AtenProgram p = TwoDimensions();
+  AtenValue size;
+  size.is_size = true;
+  size.expr = Expr::Symbol("d1");
+  p.values.push_back(size);
+  p.inputs.insert(p.inputs.begin(), {.value = static_cast<int>(p.values.size()) - 1});
+  p.debug.input_names.insert(p.debug.input_names.begin(), "n");
+  p.outputs.push_back({.value = 1, .mutates = 1, .aliases_input = 1});
+  AtenProgram other = p;
+  ASSERT_TRUE(BindDims(p, {{"d1", 16}}).ok());
+  ASSERT_EQ(p.inputs.size(), other.inputs.size() - 1);
+  EXPECT_EQ(p.inputs[0].value, other.inputs[1].value);
+  EXPECT_EQ(p.debug.input_names.size(), p.inputs.size());
+  EXPECT_EQ(p.outputs.back().mutates, 0);
+  EXPECT_EQ(p.outputs.back().aliases_input, 0);
+  ASSERT_TRUE(BindDims(other, {{"d0", 4}}).ok());  // d1, which is d0 now, is still passed
+  EXPECT_TRUE(other.values[other.inputs[0].value].is_size);
+}
+
 std::string Kind(const std::map<std::string, int64_t>& dims) {
   AtenProgram p = TwoDimensions();
   absl::Status status = BindDims(p, dims);

@@ -1,5 +1,5 @@
-// lower_bundles FOLDER: for each .preheat file of the folder a line with the operators that have no native form, and why
-// the first of them has none. What `preheat.export` or PREHEAT_RECORD wrote; nothing is compiled.
+// lower_bundles FOLDER: for each .preheat file of the folder a line with the operators that have no native form, and
+// why the first of them has none. What `preheat.export` or PREHEAT_RECORD wrote; nothing is compiled.
 
 #include <algorithm>
 #include <filesystem>
@@ -34,8 +34,8 @@ void Look(const v1::Program& proto, Found& found) {
   absl::StatusOr<capture::AtenProgram> program = capture::FromProto(proto);
   absl::Status status = program.status();
   if (status.ok()) status = capture::Functionalize(*program);
-  absl::StatusOr<ir::Graph> graph = status;
-  if (status.ok()) graph = decompose::Lower(*program, {});
+  absl::StatusOr<ir::Graph> graph =
+      status.ok() ? decompose::Lower(*program, {}) : absl::StatusOr<ir::Graph>(std::move(status));
   if (!graph.ok()) {
     found.why = std::string(graph.status().message());
     ++found.externs["whole graph"];
@@ -58,7 +58,8 @@ int Main(const fs::path& folder) {
   std::sort(paths.begin(), paths.end());
   for (const fs::path& path : paths) {
     Found found;
-    for (const v1::BundledProgram& program : ReadBundle(path).programs()) Look(program.program(), found);
+    const v1::Bundle bundle = ReadBundle(path);
+    for (const v1::BundledProgram& program : bundle.programs()) Look(program.program(), found);
     std::cout << path.stem().string() << "\t";
     for (const auto& [op, count] : found.externs) std::cout << op << ":" << count << " ";
     std::cout << "\t" << found.why << "\n";

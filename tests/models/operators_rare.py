@@ -62,6 +62,22 @@ def special() -> Iterator[Case]:
     yield "linspace_tensors", lambda a, b: torch.linspace(a, b, 7), (torch.tensor(-1.5), torch.tensor(3.0))
 
 
+def truths() -> Iterator[Case]:
+    """Functions of bools, whose results are compared bit for bit; each in a program of its own."""
+    s = torch.special
+    a, b = torch.tensor([False, False, True, True]), torch.tensor([False, True, False, True])
+    ones = [torch.sinh, torch.tan, torch.log, torch.lgamma, torch.erfinv, s.i1, s.i1e, s.modified_bessel_i1, s.ndtri]
+    for fn in (*ones, s.log_ndtr, s.erfcx, s.bessel_y1, s.spherical_bessel_j0, s.entr):
+        yield f"truth_{fn.__name__}", fn, (b,)
+    for n in (1, 2, 3):
+        yield f"truth_polygamma_{n}", lambda v, k=n: torch.polygamma(k, v), (b,)
+    kinds = [f"{shifted}chebyshev_polynomial_{k}" for shifted in ("", "shifted_") for k in "tuvw"]
+    kinds += ["hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"]
+    for fn in (torch.atan2, torch.xlogy, s.xlog1py, s.zeta, *(getattr(s, kind) for kind in kinds)):
+        yield f"truth_{fn.__name__}", fn, (a, b)
+    yield "integer_erfinv_ndtri", lambda v: (torch.erfinv(v), s.ndtri(v)), (torch.arange(-3, 4),)
+
+
 def order() -> Iterator[Case]:
     x = f(3, 7)
     with_nan = torch.tensor([[1.0, NAN, 3.0, -2.0], [4.0, 5.0, -1.0, 0.0]])
@@ -72,6 +88,13 @@ def order() -> Iterator[Case]:
     yield "median_nan", lambda v: (v.median(), v.median(1)[0], *v.nanmedian(1), v.nanmedian()), (with_nan,)
     yield "kthvalue", lambda v: (*v.kthvalue(3, 1), *v.kthvalue(1, 0, keepdim=True)), (x,)
     yield "aminmax", lambda v: (*v.aminmax(), *v.aminmax(dim=1), *v.aminmax(dim=0, keepdim=True)), (x,)
+    few = i(4, 9, low=0, high=4)
+    yield "mode", lambda v: (*v.mode(), *v.mode(0, keepdim=True), *v.double().mode(1)), (few,)
+    yield "mode_unique_nan", lambda v: v.mode(1), (with_nan,)
+    yield "mode_bool", lambda v: (*v.mode(1), *v[0, 0].mode()), (m(3, 5),)
+    yield "mode_long", lambda v: v.mode()[0], (i(3, 100, low=0, high=9),)
+    yield "histc_of_the_data", lambda v: (torch.histc(v, 6), torch.histc(v, 4, -1, 2), torch.histc(v * 0 + 3, 5)), (x,)
+    yield "nonzero_static_0d", lambda v: torch.nonzero_static(v, size=3), (torch.tensor(True),)
     yield "renorm", lambda v: (v.renorm(2, 0, 1.0), v.renorm(1, 1, 0.5)), (x,)
     yield "dist", lambda a, b: (torch.dist(a, b), torch.dist(a, b, 1), torch.dist(a, b, INF)), (x, f(3, 7))
     for p in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, INF):
@@ -110,7 +133,11 @@ def memory() -> Iterator[Case]:
         (x,),
     )
     yield "as_strided_scatter_of_view", lambda v, s: aten.as_strided_scatter(v.t(), s, (3, 2), (2, 7), 1), (x, f(3, 2))
-    yield "as_strided_input_with_offset", lambda v: (v.as_strided((2, 3), (3, 1), 8), v.as_strided((2,), (4,))), (x[1:],)
+    yield (
+        "as_strided_input_with_offset",
+        lambda v: (v.as_strided((2, 3), (3, 1), 8), v.as_strided((2,), (4,))),
+        (x[1:],),
+    )
     yield "as_strided_after_a_write", _strided_after_a_write, (x,)
     yield "diag_embed", lambda v: (v.diag_embed(), v.diag_embed(1), torch.diag_embed(v, -2, 0, 2)), (f(2, 3),)
     yield (
@@ -255,7 +282,11 @@ def search() -> Iterator[Case]:
     yield "searchsorted_sorter", lambda s, o, v: torch.searchsorted(s, v, sorter=o), ((t := f(9)), t.argsort(), f(2, 4))
     yield "nonzero_static", lambda v: (v.nonzero_static(size=4), v.nonzero_static(size=9, fill_value=7)), (m(3, 4),)
     yield "sort_bool", lambda v: (*v.sort(1), v.argsort(0, descending=True)), (m(3, 9),)
-    yield "histc", lambda v: torch.histc(v, 5, -2, 2), (torch.cat([f(30), torch.tensor([2.0, -2.0, NAN, 7.0])]),)
+    yield (
+        "histc_own_range",
+        lambda v: torch.histc(v, 5, -2, 2),
+        (torch.cat([f(30), torch.tensor([2.0, -2.0, NAN, 7.0])]),),
+    )
 
 
 def gradients() -> Iterator[Case]:
@@ -304,4 +335,4 @@ def gradients() -> Iterator[Case]:
     yield "angle_f32", lambda v: (v.angle(), v.to(I64).angle().to(F32)), (EDGES[:7],)
 
 
-GROUPS = (special, order, memory, resizing, masks, search, gradients)
+GROUPS = (special, truths, order, memory, resizing, masks, search, gradients)

@@ -279,7 +279,8 @@ def _fetch_one(
     )
     on_gpu = torch.cuda.device(built.device) if built.device.type == "cuda" else contextlib.nullcontext()
     with on_gpu:
-        compiled = CompiledGraph(built, client.load(result), eager, _misfit, f"preheat {kind} {result.key[:8]}")
+        called = padding.fixed(built, dims) if dims else built
+        compiled = CompiledGraph(called, client.load(result), eager, _misfit, f"preheat {kind} {result.key[:8]}")
     _record(kind, client, result, start)
     return compiled
 

@@ -6,9 +6,10 @@ everything that does not, in each value, and nothing of it is ever mixed in. Oth
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,20 @@ def plan(built: BuiltProgram, buckets: Sequence[tuple[str, Sequence[int]]]) -> P
         raise Unsafe(f'no dimension of this graph is "{name}": it has {known}')
     _Proof(built, found[0]).check()
     return Plan(found[0], sorted(int(s) for s in sizes))
+
+
+def fixed(built: BuiltProgram, symbols: Collection[str]) -> BuiltProgram:
+    """The program as it is called once these symbols are fixed: without the inputs that are one of them."""
+    left = [
+        (source, message)
+        for source, message in zip(built.inputs, built.proto.inputs, strict=True)
+        if built.proto.values[message.value].size not in symbols
+    ]
+    proto = pb.Program()
+    proto.CopyFrom(built.proto)
+    del proto.inputs[:]
+    proto.inputs.extend(message for _, message in left)
+    return dataclasses.replace(built, proto=proto, inputs=[source for source, _ in left])
 
 
 class _Proof:

@@ -37,13 +37,11 @@ const std::set<std::string>& Functions() {
                                                        "digamma",
                                                        "polygamma",
                                                        "mvlgamma",
-                                                       "erfinv",
                                                        "i0",
                                                        "special_i0e",
                                                        "special_i1",
                                                        "special_i1e",
                                                        "special_ndtr",
-                                                       "special_ndtri",
                                                        "special_log_ndtr",
                                                        "special_erfcx",
                                                        "special_bessel_j0",
@@ -70,6 +68,12 @@ const std::set<std::string>& Functions() {
                                                        "std_mean",
                                                        "linalg_vector_norm",
                                                        "norm"};
+  return *names;
+}
+
+// Of integers these are 0, infinite or not a number, which every formula gives; of other floats they are eager's own.
+const std::set<std::string>& PlainOfIntegers() {
+  static const auto* names = new std::set<std::string>{"erfinv", "special_erfinv", "special_ndtri"};
   return *names;
 }
 
@@ -101,6 +105,7 @@ bool IsEagersOwn(const AtenProgram& program, const AtenNode& node) {
   std::string name = BaseName(node.op);
   if (Functions().count(name) != 0) return true;
   int operand = capture::FirstOperand(node);
+  if (PlainOfIntegers().count(name) != 0) return operand < 0 || IsFloating(program, operand);
   return Sums().count(name) != 0 && operand >= 0 && IsFloating(program, operand);
 }
 

@@ -10,6 +10,7 @@
 #include "compiler/capture/decompose/exact.h"
 #include "compiler/capture/decompose/extern_call.h"
 #include "compiler/capture/decompose/op_context.h"
+#include "compiler/capture/decompose/truths.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 
@@ -33,6 +34,15 @@ const std::map<std::string, LowerFn>& Rows() {
           LossOps(),      BackwardOps(),   BackwardNormOps(), BackwardWindowOps(), BackwardIndexOps()}) {
       for (const auto& [name, fn] : table) all->emplace(name, fn);
     }
+    return all;
+  }();
+  return *rows;
+}
+
+const std::map<std::string, LowerFn>& TruthRows() {
+  static const auto* rows = [] {
+    auto* all = new std::map<std::string, LowerFn>;
+    for (const auto& [name, fn] : TruthOps()) all->emplace(name, fn);
     return all;
   }();
   return *rows;
@@ -129,15 +139,22 @@ class Lowering {
 
   absl::Status AddNode(const AtenNode& node) {
     builder_.SetDebugId(node.debug_id);
+    if (IsExcluded(node.op)) return AddExtern(node, "excluded by an option");
+    if (exact_ && TakesTruths(program_, node)) {
+      if (auto row = TruthRows().find(node.op); row != TruthRows().end()) return AddBy(row->second, node);
+    }
     auto row = Rows().find(node.op);
     if (row == Rows().end()) return AddExtern(node, "no native form is known");
-    if (IsExcluded(node.op)) return AddExtern(node, "excluded by an option");
     if (HasComplex(node)) return AddExtern(node, "complex numbers");
     if (exact_ && IsEagersOwn(program_, node)) return AddExtern(node, "of integers alone: eager's last bit is kept");
+    return AddBy(row->second, node);
+  }
+
+  absl::Status AddBy(const LowerFn& lower, const AtenNode& node) {
     Builder builder(&graph_);
     builder.SetDebugId(node.debug_id);
     OpContext context(program_, node, values_, live_, exact_, builder);
-    row->second(context);
+    lower(context);
     if (!builder.status().ok()) return AddExtern(node, builder.status().message());
     for (size_t i = 0; i < node.results.size(); ++i) {
       if (node.results[i] < 0 || !live_[node.results[i]]) continue;

@@ -133,6 +133,29 @@ void NanMedian(OpContext& c) {
   });
 }
 
+// The most frequent element, the smallest of those, and the last position at which it stands. Each element is compared
+// with each; beyond a few eager's sort, which is not stable then, decides about the position.
+void Mode(OpContext& c) {
+  Builder& b = c.b;
+  Value x = c.Tensor("self");
+  if (!x) return;
+  Value row = RankOf(x) == 0 ? b.Reshape(x, {Expr(1)}) : x;
+  int64_t dim = RankOf(x) == 0 ? 0 : c.Wrap(c.Int("dim", -1), RankOf(x));
+  int64_t n = row ? row.shape()[dim].constant().value_or(0) : 0;
+  if (n < 1 || n > (c.Wanted(1) ? 16 : 512)) return c.Refuse("a long, empty or symbolic dimension");
+  std::vector<Value> sorted = SortBy(c, row, dim, /*descending=*/false);
+  if (!sorted[0]) return;
+  Value equal = b.Binary(Op::kEq, b.Unsqueeze(sorted[0], dim + 1), b.Unsqueeze(sorted[0], dim));
+  Value count = b.Reduce(Op::kReduceSum, b.Cast(equal, DType::kI64), {dim + 1}, false);
+  count = b.Binary(Op::kMax, count, Scalar(int64_t{1}));  // NaN equals nothing
+  Value first = b.Unsqueeze(b.Emit(Op::kArgMax, {count}, {{"dim", dim}}), dim);
+  Value times = b.Emit(Op::kGather, {count, first}, {{"dim", dim}});
+  Value last = b.Binary(Op::kAdd, b.Binary(Op::kAdd, first, times), Scalar(int64_t{-1}));
+  for (int i = 0; i < 2; ++i) {
+    if (c.Wanted(i)) c.Set(i, b.Reshape(ElementAt(c, sorted[i], i == 0 ? first : last, dim), c.ResultShape(i)));
+  }
+}
+
 void Diff(OpContext& c) {
   Value x = c.Tensor("self");
   if (RankOf(x) == 0) return c.Refuse("a 0-d tensor");
@@ -168,6 +191,7 @@ OpTable ScanOps() {
       {"aten.median.dim", Median},
       {"aten.nanmedian.default", NanMedian},
       {"aten.nanmedian.dim", NanMedian},
+      {"aten.mode.default", Mode},
       {"aten.diff.default", Diff},
   };
 }

@@ -89,7 +89,8 @@ void NonzeroStatic(OpContext& c) {
   Builder& b = c.b;
   Value x = c.Operand("self", DType::kBool);
   std::optional<int64_t> size = c.Size("size").constant();
-  if (RankOf(x) == 0 || !size) return c.Refuse("a 0-d tensor or a symbolic size");
+  if (!x || !size) return c.Refuse("a symbolic size");
+  if (RankOf(x) == 0) return c.Set(c.Fill(0, DType::kI64, {Expr(*size), Expr(0)}));  // it has no coordinates
   const std::vector<Expr> shape = x.shape();
   Expr n = x.type().NumElements();
   Value mask = b.Reshape(x, {n}), number = b.Cast(mask, DType::kI64);
@@ -110,19 +111,34 @@ void NonzeroStatic(OpContext& c) {
   c.Set(b.Concat(columns, 1));
 }
 
-// Counts of equal bins between two given numbers; what lies outside goes to a bin that is cut off.
+struct Span {
+  Value low, high;  // 0-d
+};
+
+// The given one; the data's own where no room is given, and one more to each side where it has none either.
+Span SpanOf(OpContext& c, Value flat) {
+  Builder& b = c.b;
+  double low = c.Double("min", 0), high = c.Double("max", 0);
+  if (low < high) return {c.Fill(low, flat.dtype()), c.Fill(high, flat.dtype())};
+  std::optional<int64_t> count = flat.type().NumElements().constant();
+  if (low != high || !count || *count == 0) c.Refuse("a range without room, or of no data");
+  Value least = b.Reduce(Op::kReduceMin, flat, {0}, false), most = b.Reduce(Op::kReduceMax, flat, {0}, false);
+  Value flat_span = b.Binary(Op::kEq, least, most);
+  return {b.Where(flat_span, b.Add(least, -1.0), least), b.Where(flat_span, b.Add(most, 1.0), most)};
+}
+
+// Counts of equal bins between two numbers; what lies outside goes to a bin that is cut off.
 void Histogram(OpContext& c) {
   Value x = c.Tensor("self");
-  double low = c.Double("min", 0), high = c.Double("max", 0);
   int64_t bins = c.Int("bins", 100);
-  if (!x || !(low < high) || bins < 1) return c.Refuse("a range that depends on the data");
+  if (!x || bins < 1) return c.Refuse("no bins");
   DType dtype = ComputeType(x.dtype());
   if (!ir::IsFloat(dtype)) return c.Refuse("integers");
   Value flat = c.b.Cast(c.b.Reshape(x, {x.type().NumElements()}), dtype);
-  Value inside = c.b.Binary(Op::kAnd, c.b.Binary(Op::kGe, flat, Like(c.b, flat, low)),
-                            c.b.Binary(Op::kLe, flat, Like(c.b, flat, high)));
-  Value from_low = c.b.Mul(c.b.Sub(flat, Like(c.b, flat, low)), static_cast<double>(bins));
-  Value place = c.b.Div(from_low, Like(c.b, flat, high - low));
+  auto [low, high] = SpanOf(c, flat);
+  Value inside = c.b.Binary(Op::kAnd, c.b.Binary(Op::kGe, flat, low), c.b.Binary(Op::kLe, flat, high));
+  Value from_low = c.b.Mul(c.b.Sub(flat, low), static_cast<double>(bins));
+  Value place = c.b.Div(from_low, c.b.Sub(high, low));
   place = c.b.Where(inside, place, Like(c.b, flat, static_cast<double>(bins)));
   Value bin = c.b.Binary(Op::kMin, c.b.Cast(place, DType::kI64), Scalar(bins - 1));
   bin = c.b.Where(inside, bin, c.b.Binary(Op::kAdd, Like(c.b, bin, 0), Scalar(bins)));
