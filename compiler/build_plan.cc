@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/codegen/cuda/batch_kernels.h"
 #include "compiler/schedule/access.h"
 #include "compiler/schedule/plan_memory.h"
 #include "compiler/support/status_macros.h"
@@ -51,6 +52,7 @@ class PlanBuilder {
     MakeBoundary();
     for (const schedule::Step& step : partition_.steps) RETURN_IF_ERROR(AddStep(step));
     RETURN_IF_ERROR(CopyOutputs());
+    AddSources();
     PlaceArena();
     NameErrorSites();
     return std::move(built_);
@@ -159,16 +161,19 @@ class PlanBuilder {
     if (prologue) {
       for (Value v : OutputsOf(step)) frozen_.insert(v);
     }
-    for (Value v : InputsOf(step)) Touch(BufferOf(v, prologue), prologue);
-    for (Value v : OutputsOf(step)) Touch(BufferOf(v, prologue), prologue);
-    if (!step.region) return AddCall(*step.call, prologue);
+    if (!step.region) {
+      for (Value v : InputsOf(step)) Touch(BufferOf(v, prologue), prologue);
+      for (Value v : OutputsOf(step)) Touch(BufferOf(v, prologue), prologue);
+      return AddCall(*step.call, prologue);
+    }
     ASSIGN_OR_RETURN(GeneratedKernel kernel, GenerateRegion(*step.region, layouts_, sizes_, device_));
     AddKernel(std::move(kernel), nullptr, prologue);
     return absl::OkStatus();
   }
 
-  void Touch(uint32_t buffer, bool prologue) {
-    int now = static_cast<int>(plan().steps.size());
+  // `joins`: the step becomes part of the last one.
+  void Touch(uint32_t buffer, bool prologue, bool joins = false) {
+    int now = static_cast<int>(plan().steps.size()) - (joins ? 1 : 0);
     if (prologue) now = -1;
     auto [it, fresh] = lives_.try_emplace(buffer, std::pair{now, now});
     if (!fresh) it->second.second = std::max(it->second.second, now);
@@ -181,8 +186,19 @@ class PlanBuilder {
 
   // `target`: the buffer that a copy writes; otherwise every value's own.
   void AddKernel(GeneratedKernel kernel, const uint32_t* target, bool prologue) {
+    artifact::KernelStep step = MakeStep(kernel, target, prologue);
+    const bool joins = device_ == DeviceKind::kCuda && Joins(kernel, step, prologue);
+    for (uint32_t buffer : step.buffers) Touch(buffer, prologue, joins);
+    if (joins) return Join(kernel, step, prologue);
+    step.kernel = static_cast<uint32_t>(plan().kernels.size());
+    plan().kernels.push_back({"", "", 0, RegionName(kernel.kind), SourceOps(kernel)});
+    pending_.push_back({kernel.code, static_cast<int64_t>(step.buffers.size()), 1});
+    Append(std::move(step), prologue);
+    built_.kernels.push_back(std::move(kernel));
+  }
+
+  artifact::KernelStep MakeStep(const GeneratedKernel& kernel, const uint32_t* target, bool prologue) {
     artifact::KernelStep step;
-    step.kernel = KernelIndex(kernel);
     for (const codegen::KernelBuffer& buffer : kernel.loops.buffers) {
       step.buffers.push_back(buffer.written && target ? *target : BufferOf(buffer.value, prologue));
       step.writes.push_back(buffer.written);
@@ -200,21 +216,61 @@ class PlanBuilder {
     if (auto work = kernel.loops.work.constant(); work && *work > 0) {
       step.grain = std::max<int64_t>(1, kElementsPerThread / *work);
     }
-    Append(std::move(step), prologue);
-    built_.kernels.push_back(std::move(kernel));
+    return step;
   }
 
-  uint32_t KernelIndex(const GeneratedKernel& kernel) {
-    auto known = std::find_if(built_.sources.begin(), built_.sources.end(),
-                              [&](const codegen::EmittedKernel& e) { return e.symbol == kernel.code.symbol; });
-    uint32_t source = static_cast<uint32_t>(known - built_.sources.begin());
-    if (known == built_.sources.end()) built_.sources.push_back(kernel.code);
-    std::vector<std::string> ops = SourceOps(kernel);
-    // On a CPU all kernels are linked into one object; a cubin holds one.
-    uint32_t code = device_ == DeviceKind::kCuda ? source : 0;
-    artifact::Kernel entry{kernel.code.symbol, kernel.code.symbol, code, RegionName(kernel.kind), ops};
-    plan().kernels.push_back(std::move(entry));
-    return static_cast<uint32_t>(plan().kernels.size() - 1);
+  // --- Many small tensors: equal kernels that follow each other are one launch ---
+
+  artifact::KernelStep* LastKernel(bool prologue) {
+    auto& steps = prologue ? plan().prologue : plan().steps;
+    return steps.empty() || pending_.empty() ? nullptr : std::get_if<artifact::KernelStep>(&steps.back());
+  }
+
+  // Whether the last step launches this kernel too and neither of the two needs to be before the other.
+  bool Joins(const GeneratedKernel& kernel, const artifact::KernelStep& step, bool prologue) {
+    const artifact::KernelStep* last = LastKernel(prologue);
+    if (last == nullptr || last->kernel + 1 != pending_.size()) return false;
+    const Pending& pending = pending_.back();
+    if (pending.code.symbol != kernel.code.symbol || last->grid[0] != step.grid[0] || last->extent != step.extent ||
+        last->scalars != step.scalars || step.scratch_bytes != Expr(0))
+      return false;
+    if ((pending.count + 1) * pending.buffers > codegen::kMostPointers) return false;
+    for (size_t i = 0; i < step.buffers.size(); ++i) {
+      for (size_t j = 0; j < last->buffers.size(); ++j) {
+        if (step.buffers[i] == last->buffers[j] && (step.writes[i] || last->writes[j])) return false;
+      }
+    }
+    return true;
+  }
+
+  void Join(const GeneratedKernel& kernel, const artifact::KernelStep& step, bool prologue) {
+    artifact::KernelStep& last = *LastKernel(prologue);
+    last.buffers.insert(last.buffers.end(), step.buffers.begin(), step.buffers.end());
+    last.writes.insert(last.writes.end(), step.writes.begin(), step.writes.end());
+    last.grid = {step.grid[0], Expr(++pending_.back().count)};
+    auto& buffers = built_.kernels.back().loops.buffers;
+    buffers.insert(buffers.end(), kernel.loops.buffers.begin(), kernel.loops.buffers.end());
+    std::vector<std::string>& ops = plan().kernels.back().ops;
+    for (std::string& op : SourceOps(kernel)) {
+      if (std::find(ops.begin(), ops.end(), op) == ops.end()) ops.push_back(std::move(op));
+    }
+  }
+
+  // Each distinct source once, now that it is known how many buffers each launch takes.
+  void AddSources() {
+    for (size_t i = 0; i < pending_.size(); ++i) {
+      const Pending& pending = pending_[i];
+      codegen::EmittedKernel code =
+          pending.count == 1 ? pending.code : codegen::BatchKernels(pending.code, pending.buffers, pending.count);
+      auto known = std::find_if(built_.sources.begin(), built_.sources.end(),
+                                [&](const codegen::EmittedKernel& e) { return e.symbol == code.symbol; });
+      uint32_t source = static_cast<uint32_t>(known - built_.sources.begin());
+      artifact::Kernel& entry = plan().kernels[i];
+      entry.name = entry.symbol = code.symbol;
+      // On a CPU all kernels are linked into one object; a cubin holds one.
+      entry.code = device_ == DeviceKind::kCuda ? source : 0;
+      if (known == built_.sources.end()) built_.sources.push_back(std::move(code));
+    }
   }
 
   // The program's operators that a kernel computes: those of the nodes between its inputs and outputs.
@@ -327,7 +383,6 @@ class PlanBuilder {
       const ir::GraphOutput& out = graph_.outputs()[i];
       uint32_t target = plan().output_buffers[i];
       std::vector<Expr> strides = out.mutates >= 0 ? graph_.inputs()[out.mutates].strides : out.strides;
-      Touch(BufferOf(out.value, false), false);
       ASSIGN_OR_RETURN(GeneratedKernel copy, GenerateCopy(out.value, strides, layouts_, sizes_, device_));
       AddKernel(std::move(copy), &target, false);
     }
@@ -382,6 +437,11 @@ class PlanBuilder {
   std::map<Value, uint32_t> buffers_;
   std::map<uint32_t, std::pair<int, int>> lives_;  // of arena buffers, in steps
   std::set<Value> frozen_;
+  struct Pending {  // of plan().kernels
+    codegen::EmittedKernel code;
+    int64_t buffers, count;  // of one set, and sets
+  };
+  std::vector<Pending> pending_;
   BuiltPlan built_;
 };
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "compiler/codegen/cpu/emit_node.h"
+#include "compiler/codegen/cuda/emit_put_rows.h"
 #include "compiler/codegen/lower_region.h"
 #include "compiler/support/status_macros.h"
 
@@ -41,6 +42,12 @@ absl::StatusOr<GeneratedKernel> GenerateRegion(const schedule::Region& region, c
   GeneratedKernel kernel;
   kernel.kind = region.kind;
   auto strides_of = [&](ir::Value value) { return layouts.StridesOf(value); };
+  if (device == DeviceKind::kCuda && region.outputs[0].node->op() == ir::Op::kPutRows) {
+    ASSIGN_OR_RETURN(codegen::CudaKernel emitted, codegen::EmitPutRows(region, strides_of, sizes, kernel.loops));
+    kernel.code = std::move(emitted.code);
+    kernel.launch = std::move(emitted.launch);
+    return kernel;
+  }
   if (region.kind == schedule::RegionKind::kNode) {
     ASSIGN_OR_RETURN(kernel.code, codegen::EmitNode(region, strides_of, sizes, kernel.loops, device));
     if (device == DeviceKind::kCuda) kernel.launch = NodeLaunch(kernel.loops);

@@ -383,11 +383,14 @@ class RegionLowering : private ScalarBuilder {
     return index;
   }
 
-  // A target that a reduction over other than its last dimensions reads is stored in that reduction's order, so that
-  // each element is computed once for both; any other one row by row.
+  // A target with the elements that a reduction over other than its last dimensions reads is stored in that reduction's
+  // order, so that each element is computed once for both; any other one row by row.
   Index TargetIndex(const std::vector<Expr>& shape, const Expr& inner) {
     for (const Reduction& r : reductions_) {
-      if (r.value.node->operand(0).shape() == shape && !KeepsLeading(r)) return OperandIndex(r, inner);
+      const std::vector<Expr>& operand = r.value.node->operand(0).shape();
+      if (KeepsLeading(r) || ir::NumElements(operand) != ir::NumElements(shape)) continue;
+      Index index = OperandIndex(r, inner);
+      return operand == shape ? index : Simplified(Flatten(index, operand), shape);
     }
     return RowIndex(shape, inner);
   }

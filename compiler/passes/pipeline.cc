@@ -20,6 +20,7 @@
 #include "compiler/passes/multiply_patches.h"
 #include "compiler/passes/simplify.h"
 #include "compiler/passes/split_reductions.h"
+#include "compiler/passes/spread_reductions.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 
@@ -46,7 +47,8 @@ constexpr Pass kPasses[] = {
     {"eliminate_common", "calls that share an operand look at one view of it", EliminateCommon},
     {"form_gpu_epilogues", "again: what follows a product of patches has its channels last only now", FormGpuEpilogues,
      For::kGpu},
-    {"split_reductions", "after simplify, which would put the two halves together again", SplitReductions},
+    {"split_reductions", "after simplify, which would put the two halves together again", SplitReductions, For::kCpu},
+    {"spread_reductions", "in its place where blocks of threads are to be kept busy", SpreadReductions, For::kGpu},
     {"eliminate_dead_code", "at the end: what was replaced goes", EliminateDeadCode},
     {"lay_out_convolutions", "last: simplify would take its copies for nothing", LayOutConvolutions, For::kGpu},
 };

@@ -124,9 +124,17 @@ class Fuser {
     for (const Node& node : graph_.nodes()) {
       if (!IsCall(node.op()) && !IsNodeKernel(node.op())) continue;
       for (size_t i = 0; i < node.results().size(); ++i) Require(node.result(static_cast<int>(i)));
-      for (const Value& operand : node.operands()) Require(Memory(operand));
+      for (const Value& operand : node.operands()) {
+        if (!IsStartingFill(node, operand)) Require(Memory(operand));
+      }
     }
     for (const Node& node : graph_.nodes()) VisitForRoots(node, uses);
+  }
+
+  // What is put into is often all zeros: the kernel writes them itself.
+  static bool IsStartingFill(const Node& node, Value operand) {
+    bool puts = node.op() == Op::kPutRows || node.op() == Op::kScatter;
+    return puts && operand.node->op() == Op::kFill && operand == node.operand(0) && operand != node.operand(2);
   }
 
   // How many non-view nodes read each node's results.
@@ -269,7 +277,9 @@ class Fuser {
       group.roots.push_back(node.result(static_cast<int>(i)));
       group_of_[group.roots.back()] = static_cast<int>(groups_.size());
     }
-    for (Value operand : node.operands()) group.accesses.push_back({group.roots[0], Memory(operand), {}});
+    for (Value operand : node.operands()) {
+      if (!IsStartingFill(node, operand)) group.accesses.push_back({group.roots[0], Memory(operand), {}});
+    }
     if (node.op() == Op::kExtern && !group.roots.empty()) {
       // As if each took the one before: random numbers and collectives keep the program's order, whatever is merged.
       if (last_extern_) group.accesses.push_back({group.roots[0], last_extern_, {}});

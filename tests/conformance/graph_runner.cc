@@ -36,6 +36,7 @@ struct Memory {
   char* data = nullptr;
   Device* device = nullptr;  // a GPU where a copy lies
   void* copy = nullptr;
+  void* allocated = nullptr;
   ir::DType dtype = ir::DType::kF32;
 
   Memory(ir::DType type, std::vector<int64_t> shape, std::vector<int64_t> steps)
@@ -46,18 +47,19 @@ struct Memory {
     data = bytes.data() + (64 - reinterpret_cast<uintptr_t>(bytes.data()) % 64);
   }
   ~Memory() {
-    if (device != nullptr) device->Free(copy);
+    if (device != nullptr) device->Free(allocated);
   }
   Memory(const Memory&) = delete;
 
   int64_t Reach() const { return static_cast<int64_t>(bytes.size()) - 64; }
-  // `elsewhere`: not where it lay before.
-  absl::Status ToDevice(Device* gpu, bool elsewhere) {
+  // `elsewhere`: not where it lay before, and `shift` bytes behind what is aligned.
+  absl::Status ToDevice(Device* gpu, bool elsewhere, int64_t shift) {
     if (gpu == nullptr) return absl::OkStatus();
     if (device == nullptr || elsewhere) {
-      ASSIGN_OR_RETURN(void* place, gpu->Allocate(Reach()));
-      gpu->Free(copy);
-      copy = place;
+      ASSIGN_OR_RETURN(void* place, gpu->Allocate(Reach() + shift));
+      if (device != nullptr) gpu->Free(allocated);
+      allocated = place;
+      copy = static_cast<char*>(place) + shift;
       device = gpu;
     }
     return device->Copy(copy, data, Reach());
@@ -79,6 +81,8 @@ struct Memory {
             0};
   }
 };
+
+int64_t Shift(const Memory& memory, bool unaligned) { return unaligned ? ir::DTypeSize(memory.dtype) : 0; }
 
 void Fill(Memory& memory, const HostTensor& tensor) {
   int64_t size = ir::DTypeSize(tensor.dtype);
@@ -120,7 +124,7 @@ absl::StatusOr<GraphRunner> GraphRunner::Make(ir::Graph graph, const std::string
 }
 
 absl::StatusOr<std::vector<HostTensor>> GraphRunner::Run(const std::vector<HostTensor>& inputs,
-                                                         const ir::SymbolValues& symbols) const {
+                                                         const ir::SymbolValues& symbols, bool unaligned) const {
   std::vector<preheat_blob> blobs;
   for (const auto& [digest, bytes] : artifact_.code) blobs.push_back({digest.c_str(), bytes.data(), bytes.size()});
   preheat_load_options load{};
@@ -150,11 +154,11 @@ absl::StatusOr<std::vector<HostTensor>> GraphRunner::Run(const std::vector<HostT
   for (int run = 0; run < (gpu_ != nullptr ? 3 : 1); ++run) {
     std::vector<preheat_tensor> in_views, out_views;
     for (size_t i = 0; i < in.size(); ++i) {
-      RETURN_IF_ERROR(in[i]->ToDevice(gpu_.get(), run == 2));
+      RETURN_IF_ERROR(in[i]->ToDevice(gpu_.get(), run == 2, Shift(*in[i], unaligned && run == 2)));
       in_views.push_back(in[i]->View());
     }
     for (size_t i = 0; i < out.size(); ++i) {
-      RETURN_IF_ERROR(out[i]->ToDevice(gpu_.get(), run == 2));
+      RETURN_IF_ERROR(out[i]->ToDevice(gpu_.get(), run == 2, Shift(*out[i], unaligned && run == 2)));
       if (graph().outputs()[i].mutates < 0) out_views.push_back(out[i]->View());
     }
     RETURN_IF_ERROR(Take(

@@ -22,8 +22,9 @@ class GraphRunner {
   static absl::StatusOr<GraphRunner> Make(ir::Graph graph, const std::string& target);
   const Artifact& artifact() const { return artifact_; }
   const ir::Graph& graph() const { return canonical_.graph; }
+  // `unaligned`: on a GPU, the last time with every tensor where only its elements are aligned.
   absl::StatusOr<std::vector<ir::HostTensor>> Run(const std::vector<ir::HostTensor>& inputs,
-                                                  const ir::SymbolValues& symbols) const;
+                                                  const ir::SymbolValues& symbols, bool unaligned = false) const;
 
  private:
   Canonical canonical_;

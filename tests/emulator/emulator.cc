@@ -206,14 +206,18 @@ std::string Adapted(const std::string& source) {
   if (size_t at = text.find(dynamic); at != std::string::npos)
     text.replace(at, dynamic.size(), "char* dynamic = preheat_thread->dynamic;");
   std::smatch match;
-  const std::regex head("extern \"C\" __global__ void (?:__launch_bounds__\\([0-9]+\\) )?(\\w+)\\(([^)]*)\\)");
+  const std::regex head("extern \"C\" __global__ void (?:__launch_bounds__\\([0-9, ]+\\) )?(\\w+)\\(([^)]*)\\)");
   if (!std::regex_search(source, match, head)) return text;
   std::stringstream parameters(match[2].str());
-  std::string call, parameter;
+  std::string call, parameter, behind;  // behind: a table of pointers, which comes first
   for (int i = 0; std::getline(parameters, parameter, ','); ++i) {
     std::string type = parameter.substr(0, parameter.rfind(' '));
     if (size_t at = type.find("__restrict__"); at != std::string::npos) type.erase(at);
-    call += (i ? ", (" : "(") + type + ")a[" + std::to_string(i) + "]";
+    if (type.find("__grid_constant__") != std::string::npos) {
+      call = "*(Table*)a", behind = "sizeof(Table) / 8 - 1 + ";
+      continue;
+    }
+    call += (i ? ", (" : "(") + type + ")a[" + behind + std::to_string(i) + "]";
   }
   const bool fibers = source.find("__sync") != std::string::npos || source.find("__shfl") != std::string::npos;
   return text + "extern \"C\" void " + match[1].str() + "__call(long* a) { " + match[1].str() + "(" + call + "); }\n" +

@@ -24,8 +24,9 @@ PreheatThread* preheat_thread;  // set by the emulator
 
 #define __global__
 #define __device__
+#define __grid_constant__
 #define __forceinline__ inline
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __shared__ static  // blocks run one at a time
 #define __align__(n) __attribute__((aligned(n)))
 #define threadIdx (preheat_thread->thread)
@@ -34,6 +35,8 @@ PreheatThread* preheat_thread;  // set by the emulator
 #define gridDim (preheat_thread->blocks)
 #define __syncthreads() preheat_thread->block_barrier()
 #define __syncwarp() preheat_thread->warp_barrier()
+
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
 
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }
@@ -47,4 +50,14 @@ T __shfl_xor_sync(unsigned, T value, int mask) {
   memcpy(&other, &preheat_thread->slots[mine ^ (unsigned)mask], sizeof(T));
   __syncwarp();
   return other;
+}
+
+inline unsigned __ballot_sync(unsigned, int predicate) {
+  const unsigned mine = threadIdx.y * blockDim.x + threadIdx.x;
+  preheat_thread->slots[mine] = predicate != 0;
+  __syncwarp();
+  unsigned mask = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) mask |= (unsigned)preheat_thread->slots[(mine & ~31u) + lane] << lane;
+  __syncwarp();
+  return mask;
 }

@@ -32,6 +32,7 @@ constexpr int kColumns = 64;  // of a put_rows item on a CPU
 
 // An operand or result as the kernel addresses it.
 struct Array {
+  std::string constant;  // not empty: every element is that, and there is no buffer
   int buffer = 0;
   DType dtype = DType::kF32;
   std::vector<Expr> shape, strides;
@@ -71,12 +72,21 @@ class NodeEmitter {
   }
 
   Array OperandArray(Value value) {
+    bool puts = node_.op() == Op::kPutRows || node_.op() == Op::kScatter;
+    if (puts && value.node->op() == Op::kFill && value == node_.operand(0) && value != node_.operand(2)) {
+      return {ConstantText(value.node->ScalarAttr("value"), value.dtype()),
+              0,
+              value.dtype(),
+              value.shape(),
+              ir::RowMajorStrides(value.shape()),
+              Expr(0)};
+    }
     auto view = schedule::PeelViews(value, strides_of_, sizes_);
-    if (!view) return {Buffer(value, false), value.dtype(), value.shape(), strides_of_(value), Expr(0)};
-    return {Buffer(view->base, false), value.dtype(), value.shape(), view->strides, view->offset};
+    if (!view) return {"", Buffer(value, false), value.dtype(), value.shape(), strides_of_(value), Expr(0)};
+    return {"", Buffer(view->base, false), value.dtype(), value.shape(), view->strides, view->offset};
   }
   Array ResultArray(Value value) {
-    return {Buffer(value, true), value.dtype(), value.shape(), strides_of_(value), Expr(0)};
+    return {"", Buffer(value, true), value.dtype(), value.shape(), strides_of_(value), Expr(0)};
   }
 
   // --- Spelling ---
@@ -114,7 +124,7 @@ class NodeEmitter {
     return absl::StrCat("b", a.buffer, "[", Text(at), "]");
   }
   std::string Load(const Array& a, const std::vector<Expr>& index) {
-    return LoadText(Element(a, index), a.dtype, math_);
+    return a.constant.empty() ? LoadText(Element(a, index), a.dtype, math_) : a.constant;
   }
   void Store(const Array& a, const std::vector<Expr>& index, const std::string& value) {
     Line(absl::StrCat(Element(a, index), " = ", StoreText(value, a.dtype, a.dtype, math_), ";"));
@@ -283,9 +293,11 @@ class NodeEmitter {
     };
     Loop("j", x.shape[dim]);
     for_columns([&] {
-      Line(absl::StrCat(full(y, {Expr::Symbol("j")}), " = ",
-                        StoreText(LoadText(full(x, {Expr::Symbol("j")}), x.dtype, math_), y.dtype, y.dtype, math_),
-                        ";"));
+      Line(absl::StrCat(
+          full(y, {Expr::Symbol("j")}), " = ",
+          StoreText(x.constant.empty() ? LoadText(full(x, {Expr::Symbol("j")}), x.dtype, math_) : x.constant, y.dtype,
+                    y.dtype, math_),
+          ";"));
     });
     Close();
     Expr rows = ir::NumElements(index.shape);

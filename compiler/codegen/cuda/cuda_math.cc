@@ -90,6 +90,123 @@ const Table& Instructions() {
   return table;
 }
 
+struct Near {
+  const char* name;
+  std::set<std::string> needs;
+  const char* text;
+};
+
+// For kernels that hold 16-bit floats (CudaText::OpValue). `near`: relative error of about 2^-21, absolute where the
+// result is near a zero of erf or tanh; `rough`: 2^-11.
+const std::vector<Near>& NearFunctions() {
+  static const auto& functions = *new std::vector<Near>{
+      {"ph_quotient", {}, R"(
+FN long ph_quotient(long a, long b) {
+  return ((a | b) >> 31) == 0 ? (long)((unsigned)a / (unsigned)b) : a / b;
+}
+)"},
+      {"ph_ex2", {}, R"(
+#ifdef __CUDACC_RTC__
+FN float ph_ex2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+#else
+FN float ph_ex2(float x) { return exp2f(x); }
+#endif
+)"},
+      {"ph_near_reciprocal", {}, R"(
+#ifdef __CUDACC_RTC__
+FN float ph_near_reciprocal(float x) { float r; asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+#else
+FN float ph_near_reciprocal(float x) { return 1.0f / x; }
+#endif
+)"},
+      {"ph_near_exp", {"ph_ex2"}, R"(
+FN float ph_near_exp(float x) { return ph_ex2(x * 1.44269504f); }
+)"},
+      {"ph_near_div", {}, R"(
+#ifdef __CUDACC_RTC__
+FN float ph_near_div(float x, float y) { float r; asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r; }
+#else
+FN float ph_near_div(float x, float y) { return x / y; }
+#endif
+)"},
+      {"ph_near_sqrt", {}, R"(
+#ifdef __CUDACC_RTC__
+FN float ph_near_sqrt(float x) { float r; asm("sqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+#else
+FN float ph_near_sqrt(float x) { return sqrtf(x); }
+#endif
+)"},
+      {"ph_near_tanh", {"ph_ex2", "ph_near_reciprocal"}, R"(
+// 1 - 2 / (exp(2 |x|) + 1), and its series where that cancels.
+FN float ph_near_tanh(float x) {
+  const float a = fabsf(x), z = x * x;
+  const float far = fmaf(-2.0f, ph_near_reciprocal(ph_ex2(2.88539008f * a) + 1.0f), 1.0f);
+  float p = fmaf(z, 2.1869488e-2f, -5.3968254e-2f);
+  p = fmaf(z, p, 0.13333333f);
+  p = fmaf(z, p, -0.33333333f);
+  const float near = fmaf(a * z, p, a);
+  return copysignf(a < 0.35f ? near : far, x);
+}
+)"},
+      {"ph_rough_tanh", {}, R"(
+#ifdef __CUDACC_RTC__
+FN float ph_rough_tanh(float x) { float r; asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+#else
+FN float ph_rough_tanh(float x) { return tanhf(x); }
+#endif
+)"},
+      {"ph_near_erfc_tail", {"ph_near_reciprocal"}, R"(
+// Abramowitz and Stegun 7.1.28: 1 - erf(a) = p(a)^-16 for a >= 0, absolute error 3e-7.
+FN float ph_near_erfc_tail(float a) {
+  float p = fmaf(a, 4.30638e-5f, 2.765672e-4f);
+  p = fmaf(a, p, 1.520143e-4f);
+  p = fmaf(a, p, 9.2705272e-3f);
+  p = fmaf(a, p, 4.22820123e-2f);
+  p = fmaf(a, p, 7.05230784e-2f);
+  p = fmaf(a, p, 1.0f);
+  p = p * p;
+  p = p * p;
+  p = p * p;
+  return ph_near_reciprocal(p * p);
+}
+)"},
+      {"ph_near_erf", {"ph_near_erfc_tail"}, R"(
+FN float ph_near_erf(float x) {
+  const float a = fabsf(x), z = x * x;
+  float s = fmaf(z, -2.6866171e-2f, 0.11283791f);
+  s = fmaf(z, s, -0.37612638f);
+  s = fmaf(z, s, 1.1283792f);
+  return copysignf(a < 0.3f ? a * s : 1.0f - ph_near_erfc_tail(a), x);
+}
+)"},
+      {"ph_near_one_plus_erf", {"ph_near_erfc_tail"}, R"(
+FN float ph_near_one_plus_erf(float x) {
+  const float r = ph_near_erfc_tail(fabsf(x));
+  return x < 0.0f ? r : 2.0f - r;
+}
+)"},
+      {"ph_near_one_plus_tanh", {"ph_ex2", "ph_near_reciprocal"}, R"(
+FN float ph_near_one_plus_tanh(float x) { return 2.0f * ph_near_reciprocal(ph_ex2(-2.88539008f * x) + 1.0f); }
+)"},
+
+  };
+  return functions;
+}
+
+// In the order of the list, each after what it needs.
+std::string TakeNear(std::set<std::string>& names) {
+  const auto& all = NearFunctions();
+  for (auto it = all.rbegin(); it != all.rend(); ++it) {
+    if (names.count(it->name)) names.insert(it->needs.begin(), it->needs.end());
+  }
+  std::string text;
+  for (const Near& function : all) {
+    if (names.erase(function.name) == 0) continue;
+    text += absl::StrReplaceAll(function.text, {{"FN ", kPrefix}});
+  }
+  return text;
+}
+
 absl::StatusOr<std::string> FromCpu(const std::set<std::string>& names) {
   ASSIGN_OR_RETURN(std::string text, MathSource(names));
   return absl::StrReplaceAll(text, {{"static inline __attribute__((always_inline)) ", kPrefix},
@@ -98,8 +215,9 @@ absl::StatusOr<std::string> FromCpu(const std::set<std::string>& names) {
 
 }  // namespace
 
-absl::StatusOr<std::string> CudaMathSource(const std::set<std::string>& names) {
-  std::string text;
+absl::StatusOr<std::string> CudaMathSource(const std::set<std::string>& wanted) {
+  std::set<std::string> names = wanted;
+  std::string text = TakeNear(names);
   std::set<std::string> converted, rest;
   for (const std::string& name : names) {
     auto it = Floats().find(name);

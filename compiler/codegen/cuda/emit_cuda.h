@@ -23,17 +23,21 @@ struct CudaKernel {
   CudaLaunch launch;
 };
 
+// Elements a side of a block in which something is transposed.
+inline constexpr int64_t kTransposeBlock = 64;
+
 // The tiles that suit the emitter below.
 Choices CudaChoices();
 
 // Prints a kernel as CUDA C++:
 //   extern "C" __global__ void symbol(buffers..., long symbols..., int* error, char* scratch, long extent)
-// where every argument has eight bytes. Equal kernels give equal sources.
-//   no stages        one block a tile, threads over its elements
-//   row stages       one warp or one block an item; its threads share each stage's loops and combine accumulators by
-//   shuffles and shared
-//                    memory; values kept for later stages lie in shared memory, or in `scratch` when they are large
-//   tiled stages     one block a tile of columns; threads along y share the rows
+// where every argument has eight bytes. Equal kernels give equal sources. Memory is read and written by vectors of 16
+// bytes wherever sizes and strides are multiples of them; a kernel called with an address that is not aligned goes
+// element by element. The forms (emitters.h):
+//   flat         nothing is reduced: threads are dealt vectors
+//   transposed   the same, but a load runs across the stores: blocks of 64 x 64 through shared memory
+//   rows         a thread to a block an item; what several stages read stays in registers
+//   columns      items side by side in memory: a vector of items a thread, the rows shared out down the block
 absl::StatusOr<CudaKernel> EmitCuda(const Kernel& kernel);
 
 }  // namespace preheat::codegen

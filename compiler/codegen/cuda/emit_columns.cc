@@ -1,0 +1,248 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/cuda/cuda_steps.h"
+#include "compiler/codegen/cuda/emitters.h"
+
+namespace preheat::codegen {
+
+using ir::Expr;
+
+namespace {
+
+constexpr int64_t kRowsInFlight = 4;  // of a thread
+constexpr int64_t kFewRows = 32;      // one thread goes through as many by itself
+
+int64_t PowerOfTwoFrom(int64_t n) {
+  int64_t power = 1;
+  while (power < n) power *= 2;
+  return power;
+}
+
+// Items that lie side by side in memory: each thread has a vector of them, and goes through rows of vectors.
+class ColumnEmitter : public CudaSteps {
+ public:
+  ColumnEmitter(const Kernel& kernel, Loop tile, std::vector<Loop> outer)
+      : CudaSteps(kernel), tile_(std::move(tile)), outer_(std::move(outer)) {}
+
+  absl::StatusOr<CudaKernel> Run() {
+    ChooseVectors();
+    ChooseThreads();
+    EmitPlace();
+    for (const Item& item : k_.order) {
+      if (item.stage) {
+        EmitStage(*item.stage);
+      } else if (item.store) {
+        EmitStore(*item.store);
+      } else {
+        EmitStatement(item.stmt);
+      }
+    }
+    return Finish(launch_);
+  }
+
+ private:
+  void ChooseVectors() {
+    std::vector<Span> spans;
+    for (const Item& item : k_.order) {
+      if (!item.stage) continue;
+      Expr rows(1);
+      for (const Loop& loop : item.stage->loops) rows = rows * loop.size;
+      rows_ = rows.constant() && rows_ >= 0 ? std::max(rows_, *rows.constant()) : -1;
+      for (const Piece& piece : item.stage->pieces) spans.push_back(SpanOf(piece));
+    }
+    std::vector<const Span*> all;
+    for (const Span& span : spans) all.push_back(&span);
+    width_ = ChooseWidth(tile_.var, all, {tile_.size});
+    if (width_ == 1) return;
+    Span items{{}, {}, {}, Expr(0), Expr(1)};
+    for (const Item& item : k_.order) {
+      if (item.stmt >= 0 && !item.stage && !item.store) items.body.push_back(item.stmt);
+    }
+    lanes_ = "[u]";
+    for (int s : Varying(items, tile_.var)) {
+      if (k_.stmts[s].kind != Stmt::Kind::kResult) arrays_.insert(s);
+    }
+  }
+
+  // Vectors of the tile's loop, in all.
+  Expr Vectors() const { return width_ == 1 ? tile_.size : Expr::FloorDiv(tile_.size, Expr(width_)); }
+
+  void ChooseThreads() {
+    launch_.shared_bytes = launch_.scratch_bytes = Expr(0);
+    Expr items(1);
+    for (const Loop& loop : outer_) items = items * loop.size;
+    alone_ = rows_ >= 0 && rows_ <= kFewRows;
+    if (alone_) {
+      launch_.threads_x = kBlock;
+      launch_.grid = Expr::CeilDiv(items * Vectors(), Expr(kBlock));
+      return;
+    }
+    const int64_t vectors = Vectors().constant().value_or(kWarp);
+    launch_.threads_x = ColumnThreads(vectors);
+    launch_.threads_y = kBlock / launch_.threads_x;
+    while (rows_ > 0 && launch_.threads_y > 1 && launch_.threads_y / 2 >= rows_) launch_.threads_y /= 2;
+    launch_.grid = items * Expr::CeilDiv(Vectors(), Expr(launch_.threads_x));
+  }
+
+  // 8 to 32 side by side, by which fewest threads have no column; the most of those that are equal.
+  static int64_t ColumnThreads(int64_t vectors) {
+    if (vectors <= 8) return PowerOfTwoFrom(std::max<int64_t>(1, vectors));
+    int64_t best = 32, slots = (vectors + 31) / 32 * 32;
+    for (int64_t threads : {16, 8}) {
+      int64_t less = (vectors + threads - 1) / threads * threads;
+      if (less < slots) best = threads, slots = less;
+    }
+    return best;
+  }
+
+  // Which vector of which item. Threads past the last one repeat it and store nothing, so that all meet at barriers.
+  void EmitPlace() {
+    const std::string vectors = absl::StrCat("(", Index(Vectors()), ")");
+    math_.insert("ph_quotient");
+    if (alone_) {
+      Expr total = Vectors();
+      for (const Loop& loop : outer_) total = total * loop.size;
+      Line(absl::StrCat("const long slot = (long)blockIdx.x * ", kBlock, " + threadIdx.x;"));
+      Line(absl::StrCat("const bool live = slot < ", Index(total), ";"));
+      Line(absl::StrCat("long q = live ? slot : ", Index(total), " - 1;"));
+      Line(absl::StrCat("const long item = ph_quotient(q, ", vectors, ");"));
+      Line(absl::StrCat("const long c_first = (q - item * ", vectors, ") * ", width_, ";"));
+    } else {
+      Line(absl::StrCat("const long tiles = (", vectors, " + ", launch_.threads_x - 1, ") / ", launch_.threads_x, ";"));
+      Line("const long item = ph_quotient((long)blockIdx.x, tiles);");
+      Line(absl::StrCat("const long slot = ((long)blockIdx.x - item * tiles) * ", launch_.threads_x,
+                        " + threadIdx.x;"));
+      Line(absl::StrCat("const bool live = slot < ", vectors, ";"));
+      Line(absl::StrCat("const long c_first = (live ? slot : ", vectors, " - 1) * ", width_, ";"));
+      Line("long q;");
+    }
+    Line("q = item;");
+    for (size_t i = outer_.size(); i-- > 0;) {
+      std::string size = absl::StrCat("(", Index(outer_[i].size), ")");
+      if (i == 0) {
+        Line(absl::StrCat("const long ", outer_[i].var, " = q;"));
+      } else {
+        Line(absl::StrCat("const long quotient", i, " = ph_quotient(q, ", size, ");"));
+        Line(absl::StrCat("const long ", outer_[i].var, " = q - quotient", i, " * ", size, ";"));
+        Line(absl::StrCat("q = quotient", i, ";"));
+      }
+    }
+    Line("(void)q;");
+    if (width_ == 1) Line(absl::StrCat("const long ", tile_.var, " = c_first;"));
+  }
+
+  Walk ColumnWalk() const {
+    Walk walk;
+    walk.inner = tile_.var;
+    walk.inner_begin = "c_first";
+    walk.width = width_;
+    walk.live = "live";
+    return walk;
+  }
+
+  void OpenLanes() {
+    Line("#pragma unroll");
+    Open(absl::StrCat("for (int u = 0; u < ", width_, "; ++u)"));
+    Line(absl::StrCat("const long ", tile_.var, " = c_first + u;"));
+    Line(absl::StrCat("(void)", tile_.var, ";"));
+  }
+
+  void EmitStatement(int s) {
+    if (!arrays_.count(s)) return Define(s);
+    Line(absl::StrCat(TypeName(s), " v", s, "[", width_, "];"));
+    OpenLanes();
+    Define(s);
+    Close();
+  }
+
+  // One a column, from the threads that have it first.
+  void EmitStore(const Store& store) {
+    Open(alone_ ? "" : "if (threadIdx.y == 0)");
+    Line(absl::StrCat("const long ", width_ > 1 ? "first" : tile_.var, " = c_first;"));
+    EmitElements(ColumnWalk(), Span{{}, {}, {&store}, Expr(0), Expr(1)});
+    Close();
+  }
+
+  void EmitStage(const Stage& stage) {
+    for (int a : stage.accumulators) DeclareColumn(a);
+    for (const Piece& piece : stage.pieces) {
+      Walk walk = ColumnWalk();
+      walk.loops = stage.loops;
+      walk.lane = alone_ ? "0" : "threadIdx.y";
+      walk.stride = alone_ ? "1" : absl::StrCat(launch_.threads_y);
+      walk.in_flight = kRowsInFlight;
+      EmitWalk(walk, SpanOf(piece));
+    }
+    if (!alone_ && !stage.accumulators.empty()) Combine(stage.accumulators);
+  }
+
+  void DeclareColumn(int a) {
+    if (width_ == 1) return DeclareAccumulators({a});
+    const Accumulator& accumulator = k_.accumulators[a];
+    Line(absl::StrCat(std::string(SharedType(accumulator.dtype)), " r", a, "[", width_, "];"));
+    if (IsArg(accumulator.op)) Line(absl::StrCat("long r", a, "i[", width_, "];"));
+    OpenLanes();
+    Line(absl::StrCat("r", a, "[u] = ", Identity(a), ";"));
+    if (IsArg(accumulator.op)) Line(absl::StrCat("r", a, "i[u] = 0;"));
+    Close();
+  }
+
+  // Every thread of a column ends with the sum of all, added in one order.
+  void Combine(const std::vector<int>& accumulators) {
+    const int64_t slots = launch_.threads_x * launch_.threads_y * width_;
+    for (int a : accumulators) {
+      const Accumulator& accumulator = k_.accumulators[a];
+      const bool arg = IsArg(accumulator.op);
+      const std::string type = SharedType(accumulator.dtype);
+      shared_bytes_ = std::max(shared_bytes_, slots * (8 + (arg ? 8 : 0)));
+      Open("");
+      Line(absl::StrCat(type, "* red = (", type, "*)shared;"));
+      if (arg) Line(absl::StrCat("long* redi = (long*)(shared + ", slots * 8, ");"));
+      auto at = [&](const std::string& y) {
+        return absl::StrCat("(", y, " * ", width_, width_ > 1 ? " + u" : "", ") * ", launch_.threads_x,
+                            " + threadIdx.x");
+      };
+      auto lanes = [&](const std::function<void()>& body) {
+        if (width_ > 1) OpenLanes();
+        body();
+        if (width_ > 1) Close();
+      };
+      const std::string r = absl::StrCat("r", a, lanes_), ri = absl::StrCat("r", a, "i", lanes_);
+      lanes([&] {
+        Line(absl::StrCat("red[", at("threadIdx.y"), "] = ", r, ";"));
+        if (arg) Line(absl::StrCat("redi[", at("threadIdx.y"), "] = ", ri, ";"));
+      });
+      Line("__syncthreads();");
+      lanes([&] {
+        Line(absl::StrCat(r, " = red[", at("0"), "];"));
+        if (arg) Line(absl::StrCat(ri, " = redi[", at("0"), "];"));
+        Open(absl::StrCat("for (int w = 1; w < ", launch_.threads_y, "; ++w)"));
+        Line(absl::StrCat("const ", type, " o = red[", at("w"), "];"));
+        if (arg) Line(absl::StrCat("const long oi = redi[", at("w"), "];"));
+        Accumulate(a, "o", "oi");
+        Close();
+      });
+      Line("__syncthreads();");
+      Close();
+    }
+    head_ = absl::StrCat("  __shared__ __align__(16) char shared[", shared_bytes_, "];\n");
+  }
+
+  const Loop tile_;
+  const std::vector<Loop> outer_;
+  int64_t width_ = 1;
+  int64_t rows_ = 0;      // of the longest stage; -1: not known
+  bool alone_ = false;    // a thread goes through all rows of its columns
+  int64_t shared_bytes_ = 0;
+  CudaLaunch launch_;
+};
+
+}  // namespace
+
+absl::StatusOr<CudaKernel> EmitColumns(const Kernel& kernel, const Loop& tile, const std::vector<Loop>& outer) {
+  return ColumnEmitter(kernel, tile, outer).Run();
+}
+
+}  // namespace preheat::codegen

@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/cuda/cuda_steps.h"
+#include "compiler/codegen/cuda/emitters.h"
+
+namespace preheat::codegen {
+
+using ir::Expr;
+
+namespace {
+
+// Loads of a thread that keep enough bytes on their way from memory: more steps at a time where a step has few.
+constexpr int64_t kBytesInFlight = 32;
+
+// Every element on its own: threads are dealt all points of all loops, by vectors along the innermost.
+class FlatEmitter : public CudaSteps {
+ public:
+  explicit FlatEmitter(const Kernel& kernel) : CudaSteps(kernel) {}
+
+  absl::StatusOr<CudaKernel> Run() {
+    Collect();
+    std::vector<const Span*> all;
+    std::vector<Expr> multiples;
+    for (const Span& span : spans_) {
+      all.push_back(&span);
+      multiples.insert(multiples.end(), {span.begin, span.end});
+    }
+    walk_.width = ChooseWidth(walk_.inner, all, multiples);
+    ChooseSteps();
+    walk_.once = true;
+    for (const Span& span : spans_) EmitWalk(walk_, span);
+    return Finish(launch_);
+  }
+
+ private:
+  // What the items compute belongs to every step.
+  void Collect() {
+    Span items{{}, {}, {}, Expr(0), Expr(1)};
+    const Stage* stage = nullptr;
+    for (const Item& item : k_.order) {
+      if (item.stage) {
+        stage = &*item.stage;
+      } else if (item.store) {
+        items.stores.push_back(&*item.store);
+      } else {
+        items.body.push_back(item.stmt);
+      }
+    }
+    walk_.loops = k_.outer;
+    if (k_.tile_loop) {
+      walk_.loops.push_back(*k_.tile_loop);
+      items.end = k_.tile_loop->size;
+    }
+    if (stage == nullptr) {
+      spans_.push_back(items);
+    } else {
+      walk_.loops.insert(walk_.loops.end(), stage->loops.begin(), stage->loops.end());
+      for (const Piece& piece : stage->pieces) {
+        Span span = SpanOf(piece);
+        span.body.insert(span.body.begin(), items.body.begin(), items.body.end());
+        span.stores.insert(span.stores.begin(), items.stores.begin(), items.stores.end());
+        spans_.push_back(std::move(span));
+      }
+    }
+    if (!walk_.loops.empty()) walk_.inner = walk_.loops.back().var;
+  }
+
+  void ChooseSteps() {
+    Expr steps = StepsOf(walk_, spans_[0]);
+    int64_t bytes = 0;
+    for (const Span& span : spans_) {
+      if (&span != &spans_[0]) steps = Expr::Max(steps, StepsOf(walk_, span));
+      bytes += BytesAStep(span, walk_.inner, walk_.width);
+    }
+    auto known = steps.constant();
+    const bool many = !known || *known >= 4 * kFullGrid * kBlock;
+    walk_.in_flight = many ? std::clamp<int64_t>(kBytesInFlight / std::max<int64_t>(bytes, 1), 1, 4) : 1;
+    launch_.threads_x = known && *known < 132 * kBlock ? kBlock / 2 : kBlock;
+    launch_.shared_bytes = launch_.scratch_bytes = Expr(0);
+    launch_.grid = Expr::CeilDiv(steps, Expr(launch_.threads_x * walk_.in_flight));
+    walk_.lane = absl::StrCat("(long)blockIdx.x * ", launch_.threads_x * walk_.in_flight, " + threadIdx.x");
+    walk_.stride = absl::StrCat(launch_.threads_x);
+  }
+
+  Walk walk_;
+  std::vector<Span> spans_;
+  CudaLaunch launch_;
+};
+
+}  // namespace
+
+absl::StatusOr<CudaKernel> EmitFlat(const Kernel& kernel) { return FlatEmitter(kernel).Run(); }
+
+}  // namespace preheat::codegen

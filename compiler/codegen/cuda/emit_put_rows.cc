@@ -1,0 +1,261 @@
+#include "compiler/codegen/cuda/emit_put_rows.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "compiler/codegen/cuda/cuda_math.h"
+#include "compiler/codegen/emit_c.h"
+#include "compiler/schedule/access.h"
+#include "compiler/support/digest.h"
+#include "compiler/support/status_macros.h"
+
+namespace preheat::codegen {
+
+using ir::DType;
+using ir::Expr;
+using ir::Op;
+using ir::Value;
+
+namespace {
+
+constexpr char kSymbol[] = "PREHEAT_KERNEL";
+constexpr int64_t kThreads = 256;
+constexpr int64_t kSharedBytes = 32 << 10;  // of what a block keeps
+
+// $CX columns by $CY rows of threads; a thread keeps $R rows, one column of each.
+constexpr char kBody[] = R"(
+  __shared__ $A kept[$R * 256];
+  __shared__ int places[1024], hits[1024], counts[32];
+  const int x = threadIdx.x % $CX, y = threadIdx.x / $CX, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  const long columns = $COLUMNS, rows = $ROWS, count = $COUNT;
+  const long column_tiles = (columns + $CX - 1) / $CX, row_tiles = (rows + $R * $CY - 1) / ($R * $CY);
+  long q = blockIdx.x;
+  const long c0 = q % column_tiles * $CX + x;
+  q /= column_tiles;
+  const long r0 = q % row_tiles * ($R * $CY);
+  q /= row_tiles;
+$BEFORE  (void)q;
+  const bool live = c0 < columns;
+  const long c = live ? c0 : columns - 1;
+  const long left = rows - r0;
+  const int mine = left < $R * $CY ? (int)left : $R * $CY;
+  int bad = 0;
+  for (int r = y; r < mine; r += $CY) {
+    const long j = r0 + r;
+    (void)j;
+    kept[r / $CY * 256 + threadIdx.x] = $X;
+  }
+  for (long k0 = 0; k0 < count; k0 += 1024) {
+    int found[4];
+    unsigned masks[4];
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const long k = k0 + i * 256 + threadIdx.x;
+      found[i] = -1;
+      if (k < count) {
+        long at = $INDEX;
+        at = at < 0 ? at + rows : at;
+        if ((unsigned long)at >= (unsigned long)rows) bad = $SITE;
+        else if (at >= r0 && at < r0 + mine) found[i] = (int)(at - r0);
+      }
+      masks[i] = __ballot_sync(0xffffffffu, found[i] >= 0);
+      if (lane == 0) counts[i * 8 + warp] = __popc(masks[i]);
+    }
+    __syncthreads();
+    int total = 0;
+    #pragma unroll
+    for (int w = 0; w < 32; ++w) total += counts[w];
+    if (total > 0) {
+      #pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (found[i] < 0) continue;
+        int to = __popc(masks[i] & ((1u << lane) - 1u));
+        for (int w = 0; w < i * 8 + warp; ++w) to += counts[w];
+        places[to] = i * 256 + threadIdx.x;
+        hits[to] = found[i];
+      }
+      __syncthreads();
+      for (int m0 = 0; m0 < total; m0 += 8) {
+        $A next[8];
+        #pragma unroll
+        for (int m = 0; m < 8; ++m) {
+          if (m0 + m >= total || hits[m0 + m] % $CY != y) continue;
+          const long k = k0 + places[m0 + m];
+          next[m] = $SRC;
+        }
+        #pragma unroll
+        for (int m = 0; m < 8; ++m) {
+          if (m0 + m >= total || hits[m0 + m] % $CY != y) continue;
+          $A* to = kept + hits[m0 + m] / $CY * 256 + threadIdx.x;
+          *to = $REDUCED;
+        }
+      }
+    }
+    __syncthreads();
+  }
+  if (live) {
+    for (int r = y; r < mine; r += $CY) {
+      const long j = r0 + r;
+      const $A value = kept[r / $CY * 256 + threadIdx.x];
+      $Y = $STORED;
+    }
+  }
+  if (bad) *error = bad;
+)";
+
+// An operand or result as the kernel addresses it.
+struct Array {
+  std::string constant;  // not empty: every element is that
+  int buffer = 0;
+  DType dtype = DType::kF32;
+  std::vector<Expr> shape, strides;
+  Expr offset;
+};
+
+class PutRowsEmitter {
+ public:
+  PutRowsEmitter(const schedule::Region& region, const StridesFn& strides_of, const ir::Ranges& sizes, Kernel& loops)
+      : node_(*region.outputs[0].node), strides_of_(strides_of), sizes_(sizes), loops_(loops) {}
+
+  absl::StatusOr<CudaKernel> Run() {
+    const Array x = Operand(node_.operand(0)), index = Operand(node_.operand(1)), src = Operand(node_.operand(2));
+    const Value result = node_.result();
+    const Array y{"", Buffer(result, true), result.dtype(), result.shape(), strides_of_(result), Expr(0)};
+    const size_t dim = static_cast<size_t>(node_.Int("dim"));
+    const std::vector<Expr> columns(x.shape.begin() + dim + 1, x.shape.end());
+    const Expr count = ir::NumElements(index.shape), width = ir::NumElements(columns), rows = x.shape[dim];
+    ir::Ranges ranges = sizes_;
+    ranges.Set("c", 0, width - 1);
+    ranges.Set("k", 0, count - 1);
+    const schedule::Index column = schedule::Unflatten(Expr::Symbol("c"), columns, ranges);
+    const schedule::Index place = schedule::Unflatten(Expr::Symbol("k"), index.shape, ranges);
+    schedule::Index before;
+    Expr items(1);
+    std::string text;
+    for (size_t d = dim; d-- > 0;) {
+      absl::StrAppend(&text, "  const long i", d, " = q % ", Text(x.shape[d]), ";\n  q /= ", Text(x.shape[d]), ";\n");
+      items = items * x.shape[d];
+    }
+    for (size_t d = 0; d < dim; ++d) {
+      before.push_back(Expr::Symbol(absl::StrCat("i", d)));
+      locals_.insert(absl::StrCat("i", d));
+    }
+    auto at = [&](const schedule::Index& row) {
+      schedule::Index all = before;
+      all.insert(all.end(), row.begin(), row.end());
+      all.insert(all.end(), column.begin(), column.end());
+      return all;
+    };
+    const DType dtype = y.dtype;
+    const std::string type = dtype == DType::kBool ? "unsigned char" : std::string(CType(dtype));
+    const int64_t across = Across(width), down = kThreads / across;
+    const int64_t each = kSharedBytes / kThreads / (ir::DTypeSize(dtype) == 8 ? 8 : 4);
+    const std::vector<std::pair<std::string, std::string>> fields = {
+        {"$A", type},
+        {"$R", absl::StrCat(each)},
+        {"$CX", absl::StrCat(across)},
+        {"$CY", absl::StrCat(down)},
+        {"$COLUMNS", Text(width)},
+        {"$ROWS", Text(rows)},
+        {"$COUNT", Text(count)},
+        {"$BEFORE", text},
+        {"$X", Load(x, at({Expr::Symbol("j")}))},
+        {"$INDEX", CastText(Load(index, place), index.dtype, DType::kI64, math_)},
+        {"$SITE", absl::StrCat(static_cast<int>(ErrorSite::kPutRows))},
+        {"$SRC", Load(src, at(place))},
+        {"$REDUCED", Reduced(dtype)},
+        {"$Y", Element(y, at({Expr::Symbol("j")}))},
+        {"$STORED", StoreText("value", dtype, dtype, math_)}};
+    loops_.checks_indices = true;
+    loops_.extent = items * Expr::CeilDiv(width, Expr(across)) * Expr::CeilDiv(rows, Expr(each * down));
+    return Finish(absl::StrReplaceAll(kBody, fields));
+  }
+
+ private:
+  // Threads side by side: as many as there are columns, up to all of them.
+  static int64_t Across(const Expr& columns) {
+    int64_t across = 1;
+    while (across < kThreads && across < columns.constant().value_or(kThreads)) across *= 2;
+    return across;
+  }
+
+  int Buffer(Value value, bool written) {
+    auto [it, fresh] = buffers_.try_emplace({value, written}, static_cast<int>(loops_.buffers.size()));
+    if (fresh) loops_.buffers.push_back({value, value.dtype(), written});
+    return it->second;
+  }
+
+  Array Operand(Value value) {
+    if (value.node->op() == Op::kFill)
+      return {ConstantText(value.node->ScalarAttr("value"), value.dtype()), 0, value.dtype(), value.shape(), {}, {}};
+    auto view = schedule::PeelViews(value, strides_of_, sizes_);
+    if (!view) return {"", Buffer(value, false), value.dtype(), value.shape(), strides_of_(value), Expr(0)};
+    return {"", Buffer(view->base, false), value.dtype(), value.shape(), view->strides, view->offset};
+  }
+
+  std::string Text(const Expr& e) {
+    for (const std::string& s : e.Symbols()) {
+      if (!locals_.count(s)) symbols_.insert(s);
+    }
+    return absl::StrCat("(", IndexText(e, [](const std::string& s) { return s; }, math_), ")");
+  }
+  std::string Element(const Array& a, const schedule::Index& index) {
+    Expr at = a.offset;
+    for (size_t i = 0; i < index.size(); ++i) at = at + index[i] * a.strides[i];
+    return absl::StrCat("b", a.buffer, "[", Text(at), "]");
+  }
+  std::string Load(const Array& a, const schedule::Index& index) {
+    return a.constant.empty() ? LoadText(Element(a, index), a.dtype, math_) : a.constant;
+  }
+
+  std::string Reduced(DType dtype) {
+    const std::string reduce = node_.String("reduce");
+    const Op op = reduce == "add" ? Op::kAdd : reduce == "mul" ? Op::kMul : reduce == "max" ? Op::kMax : Op::kMin;
+    if (reduce == "set") return "next[m]";
+    return OpText(op, {"*to", "next[m]"}, dtype, dtype, math_);
+  }
+
+  absl::StatusOr<CudaKernel> Finish(const std::string& body) {
+    loops_.symbols.assign(symbols_.begin(), symbols_.end());
+    std::string head =
+        absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", kThreads, ") ", kSymbol, "(");
+    for (size_t b = 0; b < loops_.buffers.size(); ++b) {
+      absl::StrAppend(&head, loops_.buffers[b].written ? "" : "const ",
+                      std::string(StorageType(loops_.buffers[b].dtype)), "* __restrict__ b", b, ", ");
+    }
+    for (const std::string& symbol : loops_.symbols) absl::StrAppend(&head, "const long ", symbol, ", ");
+    absl::StrAppend(&head, "int* error, char* scratch, const long extent) {");
+    ASSIGN_OR_RETURN(std::string functions, CudaMathSource(math_));
+    std::string source = absl::StrCat(functions, head, body, "}\n");
+    source = BuiltinsFor(source) + source;
+    CudaKernel emitted;
+    emitted.code.symbol = absl::StrCat("preheat_put_rows_", Digest(source).substr(0, 8));
+    emitted.code.source = absl::StrReplaceAll(source, {{kSymbol, emitted.code.symbol}});
+    emitted.launch.threads_x = kThreads;
+    emitted.launch.grid = loops_.extent;
+    emitted.launch.shared_bytes = emitted.launch.scratch_bytes = Expr(0);
+    return emitted;
+  }
+
+  const ir::Node& node_;
+  const StridesFn& strides_of_;
+  const ir::Ranges& sizes_;
+  Kernel& loops_;
+  std::map<std::pair<Value, bool>, int> buffers_;
+  std::set<std::string> math_, symbols_, locals_ = {"c", "k", "j"};
+};
+
+}  // namespace
+
+absl::StatusOr<CudaKernel> EmitPutRows(const schedule::Region& region, const StridesFn& strides_of,
+                                       const ir::Ranges& sizes, Kernel& loops) {
+  return PutRowsEmitter(region, strides_of, sizes, loops).Run();
+}
+
+}  // namespace preheat::codegen

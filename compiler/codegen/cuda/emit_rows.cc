@@ -1,0 +1,235 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/cuda/cuda_steps.h"
+#include "compiler/codegen/cuda/emitters.h"
+#include "compiler/codegen/emit_c.h"
+#include "compiler/schedule/access.h"
+
+namespace preheat::codegen {
+
+using ir::Expr;
+
+namespace {
+
+constexpr int64_t kFewItems = 528;      // less than these leave most of a GPU idle, one warp an item
+constexpr int64_t kWarpSteps = 4;       // of a lane, when a warp takes a whole item
+constexpr int64_t kResidentWords = 40;  // registers of a thread for what it keeps of its row
+constexpr int64_t kMostInFlight = 8;
+
+int64_t PowerOfTwoFrom(int64_t n) {
+  int64_t power = 1;
+  while (power < n) power *= 2;
+  return power;
+}
+
+// Items whose stages are shared by the threads of a block, of a warp or of a part of one. What several stages read
+// stays in registers where the item is short enough.
+class RowEmitter : public CudaSteps {
+ public:
+  explicit RowEmitter(const Kernel& kernel) : CudaSteps(kernel), outer_(kernel.outer) {}
+
+  absl::StatusOr<CudaKernel> Run() {
+    for (const Item& item : k_.order) {
+      if (item.stage) PlanStage(*item.stage);
+    }
+    ChooseThreads();
+    EmitItem();
+    for (const Item& item : k_.order) {
+      if (item.stage) {
+        EmitStage(*item.stage);
+      } else if (item.store) {
+        Line(absl::StrCat("if (", Leader(), ") ", StoreStatement(*item.store)));
+      } else {
+        Define(item.stmt);
+      }
+    }
+    return Finish(launch_);
+  }
+
+ private:
+  struct StagePlan {
+    int64_t width = 1;
+    int64_t steps = 0;  // of its longest piece; 0: not known
+    int64_t words = 0;  // registers that a step's vectors take
+  };
+
+  std::string Inner(const Stage& stage) const { return stage.loops.empty() ? "" : stage.loops.back().var; }
+
+  void PlanStage(const Stage& stage) {
+    std::vector<Span> spans;
+    std::vector<const Span*> all;
+    std::vector<Expr> multiples;
+    for (const Piece& piece : stage.pieces) spans.push_back(SpanOf(piece));
+    for (const Span& span : spans) {
+      all.push_back(&span);
+      multiples.insert(multiples.end(), {span.begin, span.end});
+    }
+    StagePlan plan;
+    plan.width = ChooseWidth(Inner(stage), all, multiples);
+    Walk walk;
+    walk.loops = stage.loops;
+    walk.width = plan.width;
+    plan.steps = 1;
+    for (const Span& span : spans) {
+      auto steps = StepsOf(walk, span).constant();
+      plan.steps = steps && plan.steps > 0 ? std::max(plan.steps, *steps) : 0;
+      plan.words = std::max(plan.words, BytesAStep(span, Inner(stage), plan.width) / 4);
+    }
+    plans_[&stage] = plan;
+    longest_ = plan.steps > 0 && longest_ > 0 ? std::max(longest_, plan.steps) : 0;
+    words_ = std::max(words_, plan.words);
+  }
+
+  static int64_t Steps(int64_t all, int64_t threads) { return (all + threads - 1) / threads; }
+
+  // As few threads an item as keep its loads in flight; more when there are few items.
+  void ChooseThreads() {
+    launch_.shared_bytes = launch_.scratch_bytes = Expr(0);
+    auto items = k_.extent.constant();
+    const bool few = items && *items < kFewItems;
+    if (longest_ > 0 && longest_ <= (few ? kWarp : kWarp * kWarpSteps)) {
+      const bool by_one = longest_ <= kWarp && std::all_of(plans_.begin(), plans_.end(), [](const auto& plan) {
+        return plan.second.width == 1;
+      });
+      launch_.threads_x = by_one && !few ? 1 : std::min(kWarp, PowerOfTwoFrom(longest_));
+      launch_.threads_y = kBlock / launch_.threads_x;
+    } else {
+      launch_.threads_x = longest_ == 0 ? kBlock : 64;
+      const int64_t most_steps = few ? 1 : 4;
+      while (longest_ > 0 && launch_.threads_x < 512 && Steps(longest_, launch_.threads_x) > most_steps)
+        launch_.threads_x *= 2;
+      if (longest_ > 0 && (few || words_ * Steps(longest_, 512) > kResidentWords) && Steps(longest_, 512) > 1)
+        launch_.threads_x = 1024;
+    }
+    launch_.grid = Expr::CeilDiv(k_.extent, Expr(launch_.threads_y));
+    if (launch_.threads_x == 1) OrderItems();
+  }
+
+  // A thread an item: neighbours take those that lie side by side in memory.
+  void OrderItems() {
+    std::map<std::string, int> side_by_side;
+    for (const Stmt& stmt : k_.stmts) {
+      if (stmt.kind != Stmt::Kind::kLoad) continue;
+      for (const Loop& loop : outer_) side_by_side[loop.var] += WalksBy(stmt.index, loop.var, 1) ? 1 : 0;
+    }
+    auto best = std::max_element(outer_.begin(), outer_.end(), [&](const Loop& a, const Loop& b) {
+      return side_by_side[a.var] < side_by_side[b.var];
+    });
+    if (best != outer_.end() && side_by_side[best->var] > side_by_side[outer_.back().var])
+      std::rotate(best, best + 1, outer_.end());
+  }
+
+  bool Shared() const { return launch_.threads_y > 1; }  // a block has several items
+  std::string Leader() const {
+    std::string leader = launch_.threads_x == 1 ? "" : "threadIdx.x == 0";
+    if (!Shared()) return leader;
+    return leader.empty() ? "live" : leader + " && live";
+  }
+
+  // Threads past the last item repeat it and store nothing, so that all of a warp meet.
+  void EmitItem() {
+    if (Shared()) {
+      Line(absl::StrCat("const long slot = (long)blockIdx.x * ", launch_.threads_y, " + threadIdx.y;"));
+      Line("const bool live = slot < extent;");
+      Line("const long item = live ? slot : extent - 1;");
+    } else {
+      Line("const long item = blockIdx.x;");
+    }
+    Line("long q = item;");
+    math_.insert("ph_quotient");
+    for (size_t i = outer_.size(); i-- > 0;) {
+      std::string size = absl::StrCat("(", Index(outer_[i].size), ")");
+      if (i == 0) {
+        Line(absl::StrCat("const long ", outer_[i].var, " = q;"));
+      } else {
+        Line(absl::StrCat("const long quotient", i, " = ph_quotient(q, ", size, ");"));
+        Line(absl::StrCat("const long ", outer_[i].var, " = q - quotient", i, " * ", size, ";"));
+        Line(absl::StrCat("q = quotient", i, ";"));
+      }
+    }
+    Line("(void)q;");
+  }
+
+  void EmitStage(const Stage& stage) {
+    const StagePlan& plan = plans_[&stage];
+    DeclareAccumulators(stage.accumulators);
+    for (const Piece& piece : stage.pieces) {
+      Walk walk;
+      walk.loops = stage.loops;
+      walk.inner = Inner(stage);
+      walk.width = plan.width;
+      walk.lane = launch_.threads_x == 1 ? "0" : "threadIdx.x";
+      walk.stride = absl::StrCat(launch_.threads_x);
+      walk.live = Shared() ? "live" : "";
+      const Span span = SpanOf(piece);
+      const auto steps = StepsOf(walk, span).constant();
+      const int64_t rounds = steps ? Steps(*steps, launch_.threads_x) : 0;
+      walk.once = rounds > 0 && rounds * plan.words <= kResidentWords && rounds <= 16;
+      walk.in_flight = walk.once ? rounds : std::clamp<int64_t>(16 / std::max<int64_t>(1, plan.words), 1, kMostInFlight);
+      EmitWalk(walk, span);
+    }
+    Combine(stage.accumulators);
+  }
+
+  // --- Every thread of an item ends with the same result ---
+
+  void Combine(const std::vector<int>& accumulators) {
+    if (launch_.threads_x == 1 || accumulators.empty()) return;
+    for (int a : accumulators) Shuffle(a);
+    if (launch_.threads_x <= kWarp) return;
+    for (int a : accumulators) {
+      const Accumulator& accumulator = k_.accumulators[a];
+      absl::StrAppend(&head_, "  __shared__ ", SharedType(accumulator.dtype), " red", a, "[", launch_.threads_x / kWarp,
+                      "];\n");
+      Line(absl::StrCat("if ((threadIdx.x & 31) == 0) red", a, "[threadIdx.x >> 5] = r", a, ";"));
+      if (!IsArg(accumulator.op)) continue;
+      absl::StrAppend(&head_, "  __shared__ long red", a, "i[", launch_.threads_x / kWarp, "];\n");
+      Line(absl::StrCat("if ((threadIdx.x & 31) == 0) red", a, "i[threadIdx.x >> 5] = r", a, "i;"));
+    }
+    Line("__syncthreads();");
+    for (int a : accumulators) Fold(a);
+  }
+
+  void Shuffle(int a) {
+    const Accumulator& accumulator = k_.accumulators[a];
+    std::string type(CType(accumulator.dtype));
+    bool narrow = ir::DTypeSize(accumulator.dtype) < 4 && !ir::IsFloat(accumulator.dtype);
+    Line("#pragma unroll");
+    Open(absl::StrCat("for (int m = ", std::min(kWarp, launch_.threads_x) / 2, "; m > 0; m >>= 1)"));
+    Line(absl::StrCat("const ", type, " o = (", type, ")__shfl_xor_sync(0xffffffffu, ", narrow ? "(int)" : "", "r", a,
+                      ", m);"));
+    if (IsArg(accumulator.op)) Line(absl::StrCat("const long oi = __shfl_xor_sync(0xffffffffu, r", a, "i, m);"));
+    Accumulate(a, "o", "oi");
+    Close();
+  }
+
+  // The warps' results in one order.
+  void Fold(int a) {
+    const Accumulator& accumulator = k_.accumulators[a];
+    std::string type(CType(accumulator.dtype));
+    Line(absl::StrCat("r", a, " = (", type, ")red", a, "[0];"));
+    if (IsArg(accumulator.op)) Line(absl::StrCat("r", a, "i = red", a, "i[0];"));
+    Line("#pragma unroll");
+    Open(absl::StrCat("for (int w = 1; w < ", launch_.threads_x / kWarp, "; ++w)"));
+    Line(absl::StrCat("const ", type, " o = (", type, ")red", a, "[w];"));
+    if (IsArg(accumulator.op)) Line(absl::StrCat("const long oi = red", a, "i[w];"));
+    Accumulate(a, "o", "oi");
+    Close();
+  }
+
+  std::vector<Loop> outer_;
+  std::map<const Stage*, StagePlan> plans_;
+  int64_t longest_ = 1;  // steps of the longest stage; 0: not known
+  int64_t words_ = 0;    // registers that a step's vectors take, at most
+  CudaLaunch launch_;
+};
+
+}  // namespace
+
+absl::StatusOr<CudaKernel> EmitRows(const Kernel& kernel) { return RowEmitter(kernel).Run(); }
+
+}  // namespace preheat::codegen

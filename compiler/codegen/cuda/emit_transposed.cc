@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "compiler/codegen/cuda/cuda_steps.h"
+#include "compiler/codegen/cuda/emitters.h"
+#include "compiler/codegen/emit_c.h"
+#include "compiler/schedule/access.h"
+
+namespace preheat::codegen {
+
+using ir::DType;
+using ir::Expr;
+
+namespace {
+
+constexpr int64_t kStaticBytes = 40 << 10;
+
+// A block of lines and runs (block_transpose.h): loads that jump along the fast variable are copied into shared memory
+// along the slow one, by vectors, and read from there across.
+class TransposedEmitter : public CudaSteps {
+ public:
+  explicit TransposedEmitter(const Kernel& kernel) : CudaSteps(kernel) {}
+
+  absl::StatusOr<CudaKernel> Run() {
+    if (!FindTiles()) return absl::UnimplementedError("nothing is transposed");
+    EmitItem();
+    for (const Tile& tile : tiles_) Fill(tile);
+    Line("__syncthreads();");
+    EmitAcross();
+    launch_.threads_x = kBlock;
+    launch_.grid = k_.extent;
+    launch_.shared_bytes = launch_.scratch_bytes = Expr(0);
+    return Finish(launch_);
+  }
+
+ private:
+  struct Tile {
+    int load;
+    int64_t width;  // of the vectors that fill it
+    int64_t pitch;  // elements between its rows, which lie along the slow variable
+  };
+
+  // An odd number of words between rows: neighbours down a column are in other banks.
+  static int64_t Pitch(DType dtype) {
+    const int64_t bytes = ir::DTypeSize(dtype);
+    return kTransposeBlock + std::max<int64_t>(1, 4 / bytes);
+  }
+
+  bool FindTiles() {
+    if (k_.tile_loop || !k_.accumulators.empty()) return false;
+    for (const Item& item : k_.order) {
+      if (item.stage) stage_ = &*item.stage;
+      if (item.store) return false;
+    }
+    if (stage_ == nullptr || stage_->loops.size() != 2 || stage_->pieces.size() != 1) return false;
+    for (const Loop& loop : stage_->loops) {
+      auto most = loop.size.constant();
+      if (loop.var.size() < 2 || loop.var.substr(loop.var.size() - 2) != "_i" || (most && *most > kTransposeBlock))
+        return false;
+    }
+    // The loop that the stores run along is walked fastest.
+    const auto& stores = stage_->pieces[0].stores;
+    const bool first_fastest =
+        !stores.empty() && std::all_of(stores.begin(), stores.end(), [&](const Store& store) {
+          return WalksBy(store.index, stage_->loops[0].var, 1);
+        });
+    fast_ = stage_->loops[first_fastest ? 0 : 1], slow_ = stage_->loops[first_fastest ? 1 : 0];
+    int64_t bytes = 0;
+    for (int s : stage_->pieces[0].body) {
+      const Stmt& stmt = k_.stmts[s];
+      if (stmt.kind != Stmt::Kind::kLoad || stmt.predicate >= 0 || Indirect(stmt.index)) continue;
+      if (!WalksBy(stmt.index, slow_.var, 1)) continue;
+      auto along = schedule::LinearIn(stmt.index, fast_.var);
+      if (!along || along->first == Expr(0) || along->first == Expr(1)) continue;
+      const DType dtype = k_.buffers[stmt.buffer].dtype;
+      const int64_t more = ir::DTypeSize(dtype) * kTransposeBlock * Pitch(dtype);
+      if (bytes + more > kStaticBytes) continue;
+      bytes += more;
+      tiles_.push_back({s, FillWidth(stmt), Pitch(dtype)});
+    }
+    return !tiles_.empty();
+  }
+
+  static bool Indirect(const Expr& e) {
+    const auto symbols = e.Symbols();
+    return std::any_of(symbols.begin(), symbols.end(), [](const std::string& v) { return v[0] == 'x'; });
+  }
+
+  int64_t FillWidth(const Stmt& load) const {
+    const int64_t bytes = ir::DTypeSize(k_.buffers[load.buffer].dtype);
+    for (int64_t width = std::min<int64_t>(8, 16 / bytes); width * bytes >= 4 && width > 1; width /= 2) {
+      if (WalksBy(load.index, slow_.var, width) && Divisible(slow_.size, width)) return width;
+    }
+    return 1;
+  }
+
+  void EmitItem() {
+    Line("const long item = blockIdx.x;");
+    Line("long q = item;");
+    math_.insert("ph_quotient");
+    for (size_t i = k_.outer.size(); i-- > 0;) {
+      std::string size = absl::StrCat("(", Index(k_.outer[i].size), ")");
+      if (i == 0) {
+        Line(absl::StrCat("const long ", k_.outer[i].var, " = q;"));
+      } else {
+        Line(absl::StrCat("const long quotient", i, " = ph_quotient(q, ", size, ");"));
+        Line(absl::StrCat("const long ", k_.outer[i].var, " = q - quotient", i, " * ", size, ";"));
+        Line(absl::StrCat("q = quotient", i, ";"));
+      }
+    }
+    Line("(void)q;");
+    for (const Item& item : k_.order) {
+      if (item.stmt >= 0 && !item.stage) Define(item.stmt);
+    }
+    Line(absl::StrCat("const int fast_size = (int)(", Index(fast_.size), "), slow_size = (int)(", Index(slow_.size),
+                      ");"));
+  }
+
+  // Rows of the tile run along the slow variable, as the load does.
+  void Fill(const Tile& tile) {
+    const Stmt& stmt = k_.stmts[tile.load];
+    const DType dtype = k_.buffers[stmt.buffer].dtype;
+    const std::string type(StorageType(dtype)), name = absl::StrCat("tile", tile.load);
+    absl::StrAppend(&head_, "  __shared__ __align__(16) ", type, " ", name, "[", kTransposeBlock * tile.pitch, "];\n");
+    const int64_t bytes = ir::DTypeSize(dtype), width = tile.width;
+    // Enough threads along a row for a whole one; rows below each other.
+    const int64_t across = kTransposeBlock / width, down = kBlock / across;
+    Line("#pragma unroll");
+    Open(absl::StrCat("for (int k = 0; k < ", kTransposeBlock / down, "; ++k)"));
+    Line(absl::StrCat("const int down = k * ", down, " + threadIdx.x / ", across, ", across = threadIdx.x % ", across,
+                      " * ", width, ";"));
+    Open("if (down < fast_size && across < slow_size)");
+    Line(absl::StrCat("const long ", slow_.var, " = across, ", fast_.var, " = down;"));
+    Line(absl::StrCat("const ", type, "* from = b", stmt.buffer, " + (", Index(stmt.index), ");"));
+    Line(absl::StrCat(type, "* to = ", name, " + down * ", tile.pitch, " + across;"));
+    if (width == 1) {
+      Line("*to = *from;");
+    } else {
+      FillVector(stmt.buffer, width * bytes, width);
+    }
+    Close();
+    Close();
+  }
+
+  // Words at a time into shared memory: rows there begin at any word.
+  void FillVector(int buffer, int64_t bytes, int64_t width) {
+    aligned_[buffer] = std::max(aligned_[buffer], bytes);
+    const char* memory = bytes == 16 ? "uint4" : bytes == 8 ? "uint2" : "unsigned";
+    Open("if (aligned)");
+    Line(absl::StrCat("const ", memory, " w = *(const ", memory, "*)from;"));
+    if (bytes == 4) {
+      Line("*(unsigned*)to = w;");
+    } else {
+      Line("((unsigned*)to)[0] = w.x, ((unsigned*)to)[1] = w.y;");
+      if (bytes == 16) Line("((unsigned*)to)[2] = w.z, ((unsigned*)to)[3] = w.w;");
+    }
+    Close();
+    Open("else");
+    Line(absl::StrCat("for (int u = 0; u < ", width, "; ++u) to[u] = from[u];"));
+    Close();
+  }
+
+  void EmitAcross() {
+    Span span = SpanOf(stage_->pieces[0]);
+    span.begin = Expr(0), span.end = fast_.size;
+    for (const Tile& tile : tiles_) {
+      fetched_[tile.load] = absl::StrCat("tile", tile.load, "[(int)", fast_.var, " * ", tile.pitch, " + (int)",
+                                         slow_.var, "]");
+    }
+    Walk walk;
+    walk.loops = {slow_, fast_};
+    walk.inner = fast_.var;
+    walk.width = ChooseWidth(fast_.var, {&span}, {fast_.size});
+    walk.lane = "threadIdx.x";
+    walk.stride = absl::StrCat(kBlock);
+    walk.in_flight = walk.width > 1 ? 2 : 4;
+    EmitWalk(walk, span);
+  }
+
+  const Stage* stage_ = nullptr;
+  Loop fast_, slow_;
+  std::vector<Tile> tiles_;
+  CudaLaunch launch_;
+};
+
+}  // namespace
+
+absl::StatusOr<CudaKernel> EmitTransposed(const Kernel& kernel) { return TransposedEmitter(kernel).Run(); }
+
+}  // namespace preheat::codegen

@@ -1,0 +1,150 @@
+#include "compiler/passes/spread_reductions.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "compiler/rewrite/rebuild.h"
+#include "compiler/support/status_macros.h"
+
+namespace preheat::passes {
+namespace {
+
+using ir::Builder;
+using ir::Expr;
+using ir::Op;
+using ir::Value;
+
+constexpr int64_t kColumnsABlock = 128;
+constexpr int64_t kLeastColumnInputs = int64_t{1} << 17;  // of the whole reduction; less is done in microseconds
+constexpr int64_t kLeastRowsAPart = 32;
+constexpr int64_t kLongRow = int64_t{1} << 17, kLeastElementsAPart = int64_t{1} << 14;
+
+// What the first reduction leaves: `parts` of dimension `dim`, after `before`, whole dimensions outside of it.
+struct Spread {
+  std::vector<int64_t> whole;
+  int64_t dim = -1;  // -1: only whole dimensions
+  int64_t parts = 1;
+  bool fill = false;  // the dimension is filled up to a multiple of `parts`
+};
+
+bool Reduced(const std::vector<int64_t>& dims, size_t d) {
+  return std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();
+}
+
+// Parts that are wanted: 1 for a reduction that is fine as it is.
+int64_t WantedParts(const ir::Node& node) {
+  const std::vector<int64_t>& dims = node.Ints("dims");
+  const std::vector<Expr>& shape = node.operand(0).shape();
+  int64_t inputs = 1, results = 1;
+  bool columns = false;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    auto size = shape[d].constant();
+    bool reduced = Reduced(dims, d);
+    if (!size) {
+      if (!reduced) return 1;
+      continue;  // counts as 1: then more may be split than is needed
+    }
+    (reduced ? inputs : results) *= *size;
+    if (*size != 1) columns = !reduced;
+  }
+  if (inputs == 0 || results == 0) return 1;
+  if (columns) {
+    if (inputs * results < kLeastColumnInputs) return 1;
+    int64_t blocks = (results + kColumnsABlock - 1) / kColumnsABlock;
+    return std::min(kBusyBlocks / blocks, inputs / kLeastRowsAPart);
+  }
+  if (inputs < kLongRow) return 1;
+  return std::min(kBusyBlocks / results, inputs / kLeastElementsAPart);
+}
+
+// The divisor of `size` that is nearest to `wanted`, from half to twice of it.
+std::optional<int64_t> DivisorNear(int64_t size, int64_t wanted) {
+  for (int64_t away = 0; away <= wanted; ++away) {
+    if (wanted + away < size && size % (wanted + away) == 0) return wanted + away;
+    int64_t below = wanted - away / 2;
+    if (below > 1 && size % below == 0 && below < size) return below;
+  }
+  return std::nullopt;
+}
+
+// From the outermost reduced dimension inwards: whole dimensions as long as they are wanted, then parts of one.
+std::optional<Spread> ChooseSpread(const ir::Node& node) {
+  if (node.op() < Op::kReduceSum || node.op() > Op::kReduceAll) return std::nullopt;
+  const int64_t wanted = WantedParts(node);
+  if (wanted < 2) return std::nullopt;
+  Spread spread;
+  int64_t have = 1;
+  const std::vector<int64_t>& dims = node.Ints("dims");
+  for (size_t i = 0; i < dims.size() && 2 * have <= wanted; ++i) {
+    auto size = node.operand(0).shape()[dims[i]].constant();
+    if (!size || *size == 1) continue;
+    const int64_t more = wanted / have;
+    if (*size <= more && i + 1 < dims.size()) {
+      spread.whole.push_back(dims[i]);
+      have *= *size;
+      continue;
+    }
+    spread.dim = dims[i];
+    auto divisor = DivisorNear(*size, more);
+    spread.fill = !divisor.has_value();
+    spread.parts = divisor.value_or(std::min(more, *size));
+    if (spread.fill && (node.op() != Op::kReduceSum || spread.parts == *size)) {
+      spread.dim = -1;
+    } else {
+      have *= spread.parts;
+    }
+    break;
+  }
+  return have > 1 ? std::optional(spread) : std::nullopt;
+}
+
+Value Reduce(Builder& b, Op op, Value v, std::vector<int64_t> dims) {
+  return dims.empty() ? v : b.Emit(op, {v}, {{"dims", std::move(dims)}});
+}
+
+ir::AttrValue Zero(ir::DType dtype) { return ir::IsFloat(dtype) ? ir::AttrValue(0.0) : ir::AttrValue(int64_t{0}); }
+
+Value FillUp(Builder& b, Value x, int64_t dim, int64_t size) {
+  std::vector<Expr> low(x.shape().size(), Expr(0)), high = low;
+  high[dim] = Expr(size) - x.shape()[dim];
+  return b.Emit(Op::kPad, {x}, {{"low", low}, {"high", high}, {"value", Zero(x.dtype())}});
+}
+
+Value ReduceTwice(Builder& b, const ir::Node& node, Value x, const Spread& spread) {
+  std::vector<int64_t> first, second = spread.whole;
+  for (int64_t d : node.Ints("dims")) {
+    if (std::find(spread.whole.begin(), spread.whole.end(), d) == spread.whole.end()) first.push_back(d);
+  }
+  if (spread.dim >= 0) {
+    const int64_t rows = (*x.shape()[spread.dim].constant() + spread.parts - 1) / spread.parts;
+    if (spread.fill) x = FillUp(b, x, spread.dim, rows * spread.parts);
+    if (!x) return x;
+    std::vector<Expr> shape = x.shape();
+    shape[spread.dim] = spread.parts;
+    shape.insert(shape.begin() + spread.dim + 1, Expr(rows));
+    x = b.Reshape(x, std::move(shape));
+    for (int64_t& d : first) d += d >= spread.dim;  // dim's own rows stand behind its parts
+    second.push_back(spread.dim);
+  }
+  Value parts = Reduce(b, node.op(), x, first);
+  for (int64_t& d : second) d -= std::count_if(first.begin(), first.end(), [&](int64_t f) { return f < d; });
+  std::sort(second.begin(), second.end());
+  return Reduce(b, node.op(), parts, std::move(second));
+}
+
+}  // namespace
+
+absl::StatusOr<ir::Graph> SpreadReductions(const ir::Graph& graph) {
+  rewrite::Rebuild r(graph);
+  for (const ir::Node& node : graph.nodes()) {
+    RETURN_IF_ERROR(r.Copy(node));
+    if (std::optional<Spread> spread = ChooseSpread(node)) {
+      r.Replace(node.result(), ReduceTwice(r.builder(), node, r.Map(node.operand(0)), *spread));
+    }
+  }
+  return r.Finish();
+}
+
+}  // namespace preheat::passes
