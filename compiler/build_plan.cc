@@ -39,13 +39,15 @@ const char* RegionName(schedule::RegionKind kind) {
 class PlanBuilder {
  public:
   PlanBuilder(const Graph& graph, const schedule::Layouts& layouts, const schedule::Partition& partition,
-              const std::vector<std::string>& op_names, const std::vector<std::string>& locations, DeviceKind device)
+              const std::vector<std::string>& op_names, const std::vector<std::string>& locations, DeviceKind device,
+              const codegen::Schedules& schedules)
       : graph_(graph),
         layouts_(layouts),
         partition_(partition),
         op_names_(op_names),
         locations_(locations),
         device_(device),
+        schedules_(schedules),
         sizes_(graph.SymbolRanges()) {}
 
   absl::StatusOr<BuiltPlan> Run() {
@@ -167,8 +169,38 @@ class PlanBuilder {
       return AddCall(*step.call, prologue);
     }
     ASSIGN_OR_RETURN(GeneratedKernel kernel, GenerateRegion(*step.region, layouts_, sizes_, device_));
-    AddKernel(std::move(kernel), nullptr, prologue);
+    if (prologue) {
+      AddKernel(std::move(kernel), nullptr, prologue);
+      return absl::OkStatus();
+    }
+    AddSite(*step.region, std::move(kernel));
     return absl::OkStatus();
+  }
+
+  // A kernel of the run, as its schedule has it.
+  void AddSite(const schedule::Region& region, GeneratedKernel kernel) {
+    Site site;
+    site.name = kernel.code.symbol;
+    site.identity = kernel.code.source;
+    const codegen::Schedule& schedule = schedules_.For(site.name);
+    if (!schedule.empty()) {
+      absl::StatusOr<GeneratedKernel> other = GenerateRegion(region, layouts_, sizes_, device_, schedule);
+      if (other.ok()) kernel = *std::move(other);
+    }
+    const int64_t grain = GrainOf(kernel, schedule);
+    site.variant = absl::StrCat(kernel.code.symbol, " ", grain);
+    absl::StrAppend(&site.identity, kernel.loops.extent.ToString(), " ", kernel.loops.scratch_bytes.ToString());
+    const size_t before = plan().steps.size();
+    AddKernel(std::move(kernel), nullptr, /*prologue=*/false, grain);
+    if (plan().steps.size() == before) return;  // it has joined the step before, which is a site already
+    site.step = before;
+    built_.sites.push_back(std::move(site));
+  }
+
+  static int64_t GrainOf(const GeneratedKernel& kernel, const codegen::Schedule& schedule = {}) {
+    const int64_t elements = codegen::KnobValue(schedule, "grain").value_or(kElementsPerThread);
+    auto work = kernel.loops.work.constant();
+    return work && *work > 0 ? std::max<int64_t>(1, elements / *work) : 1;
   }
 
   // `joins`: the step becomes part of the last one.
@@ -185,8 +217,9 @@ class PlanBuilder {
   }
 
   // `target`: the buffer that a copy writes; otherwise every value's own.
-  void AddKernel(GeneratedKernel kernel, const uint32_t* target, bool prologue) {
+  void AddKernel(GeneratedKernel kernel, const uint32_t* target, bool prologue, int64_t grain = 0) {
     artifact::KernelStep step = MakeStep(kernel, target, prologue);
+    if (grain > 0) step.grain = grain;
     const bool joins = device_ == DeviceKind::kCuda && Joins(kernel, step, prologue);
     for (uint32_t buffer : step.buffers) Touch(buffer, prologue, joins);
     if (joins) return Join(kernel, step, prologue);
@@ -213,9 +246,7 @@ class PlanBuilder {
     } else {
       step.scratch_bytes = kernel.loops.scratch_bytes;
     }
-    if (auto work = kernel.loops.work.constant(); work && *work > 0) {
-      step.grain = std::max<int64_t>(1, kElementsPerThread / *work);
-    }
+    step.grain = GrainOf(kernel);
     return step;
   }
 
@@ -347,9 +378,39 @@ class PlanBuilder {
         step.epilogue.push_back(std::move(epilogue));
       }
     }
+    if (!prologue) AddSite(step);
     Append(std::move(step), prologue);
     return absl::OkStatus();
   }
+
+  void AddSite(artifact::LibraryStep& step) {
+    Site site;
+    site.step = plan().steps.size();
+    site.name = site.identity = CallText(step);
+    const codegen::Schedule& schedule = schedules_.For(site.name);
+    if (auto provider = schedule.find("provider"); provider != schedule.end()) step.provider = provider->second;
+    site.variant = absl::StrCat(site.name, " ", step.provider);
+    built_.sites.push_back(std::move(site));
+  }
+
+  // "matmul f32[8,16]:16,1 f32[16,4]:1,16+f32[8,4] bias gelu": all that decides how long a call takes.
+  std::string CallText(const artifact::LibraryStep& step) {
+    std::string text = step.op;
+    auto add = [&](const artifact::Operand& operand, bool frozen) {
+      ir::TensorType type{plan().buffers[operand.buffer].type.dtype, operand.sizes};
+      absl::StrAppend(&text, " ", type.ToString(), ":", absl::StrJoin(operand.strides, ",", AppendExpr),
+                      frozen ? "!" : "");
+    };
+    for (size_t i = 0; i < step.operands.size(); ++i) add(step.operands[i], step.frozen[i]);
+    add(step.result, false);
+    for (const auto* numbers : {&step.stride, &step.padding, &step.dilation, &step.output_padding}) {
+      if (!numbers->empty()) absl::StrAppend(&text, " ", absl::StrJoin(*numbers, ","));
+    }
+    if (step.op != "matmul") absl::StrAppend(&text, " groups ", step.groups, step.transposed ? " transposed" : "");
+    for (const artifact::Epilogue& epilogue : step.epilogue) absl::StrAppend(&text, " ", epilogue.op);
+    return text;
+  }
+  static void AppendExpr(std::string* out, const Expr& e) { absl::StrAppend(out, e.ToString()); }
 
   absl::Status AddExtern(const Node& node) {
     artifact::ExternStep step;
@@ -433,6 +494,7 @@ class PlanBuilder {
   const std::vector<std::string>& op_names_;
   const std::vector<std::string>& locations_;
   const DeviceKind device_;
+  const codegen::Schedules& schedules_;
   ir::Ranges sizes_;
   std::map<Value, uint32_t> buffers_;
   std::map<uint32_t, std::pair<int, int>> lives_;  // of arena buffers, in steps
@@ -449,8 +511,9 @@ class PlanBuilder {
 
 absl::StatusOr<BuiltPlan> BuildPlan(const Graph& graph, const schedule::Layouts& layouts,
                                     const schedule::Partition& partition, const std::vector<std::string>& op_names,
-                                    const std::vector<std::string>& locations, DeviceKind device) {
-  return PlanBuilder(graph, layouts, partition, op_names, locations, device).Run();
+                                    const std::vector<std::string>& locations, DeviceKind device,
+                                    const codegen::Schedules& schedules) {
+  return PlanBuilder(graph, layouts, partition, op_names, locations, device, schedules).Run();
 }
 
 }  // namespace preheat

@@ -13,20 +13,30 @@
 
 namespace preheat {
 
+// A step of a run that can be made in several ways: what a tuner measures.
+struct Site {
+  size_t step = 0;       // of plan.steps
+  std::string name;      // codegen::Schedules has it under this name, whatever schedule it has now
+  std::string identity;  // equal for sites, of any program, that do the same work in the same way by default
+  std::string variant;   // what is run now: equal exactly when the same would be measured
+};
+
 // A program ready to be written: its plan without code digests, and the kernels behind it, each distinct source once.
 struct BuiltPlan {
   artifact::Plan plan;
   std::vector<codegen::EmittedKernel> sources;  // in the order of first use; plan.kernels refer to symbols
   std::vector<GeneratedKernel> kernels;         // one a kernel step, in the order of `order`: for reports
+  std::vector<Site> sites;                      // in the order of plan.steps
   std::vector<bool> order;                      // one a step as it was made: true when it went into the prologue
 };
 
 // Gives every stored value memory, turns the partition's steps into plan steps (those that need frozen inputs only into
 // the prologue), adds the copies that outputs need, and plans the arena. `op_names` names the source operator of a
-// debug id.
+// debug id. A schedule that a region cannot have is passed over.
 absl::StatusOr<BuiltPlan> BuildPlan(const ir::Graph& graph, const schedule::Layouts& layouts,
                                     const schedule::Partition& partition, const std::vector<std::string>& op_names,
-                                    const std::vector<std::string>& locations, DeviceKind device = DeviceKind::kCpu);
+                                    const std::vector<std::string>& locations, DeviceKind device = DeviceKind::kCpu,
+                                    const codegen::Schedules& schedules = {});
 
 }  // namespace preheat
 

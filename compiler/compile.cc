@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/artifact/write_plan.h"
-#include "compiler/build_plan.h"
 #include "compiler/capture/bind_dims.h"
 #include "compiler/capture/decompose/lower.h"
 #include "compiler/capture/functionalize.h"
@@ -14,6 +13,7 @@
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "compiler/codegen/target.h"
 #include "compiler/compile_kernels.h"
+#include "compiler/draft.h"
 #include "compiler/ir/print.h"
 #include "compiler/ir/verify.h"
 #include "compiler/passes/eliminate_dead_code.h"
@@ -90,35 +90,30 @@ std::string JoinSources(const std::vector<codegen::EmittedKernel>& kernels) {
 
 // Merged regions rest on rules that fuse.cc proves; should a region still fail to lower, the program is compiled with
 // every root apart rather than not at all.
-absl::StatusOr<BuiltPlan> ScheduleAndGenerate(const ir::Graph& graph, const DebugNames& names, DeviceKind device) {
+absl::StatusOr<BuiltPlan> ScheduleAndGenerate(const ir::Graph& graph, const DebugNames& names, DeviceKind device,
+                                              const codegen::Schedules& schedules) {
   schedule::Layouts layouts(graph);
   ASSIGN_OR_RETURN(schedule::Partition partition, schedule::Fuse(graph, layouts));
-  absl::StatusOr<BuiltPlan> built = BuildPlan(graph, layouts, partition, names.ops, names.places, device);
+  absl::StatusOr<BuiltPlan> built = BuildPlan(graph, layouts, partition, names.ops, names.places, device, schedules);
   if (built.ok() || built.status().code() != absl::StatusCode::kInternal) return built;
   ASSIGN_OR_RETURN(partition, schedule::Fuse(graph, layouts, /*merge=*/false));
-  return BuildPlan(graph, layouts, partition, names.ops, names.places, device);
+  return BuildPlan(graph, layouts, partition, names.ops, names.places, device, schedules);
 }
 
 absl::Status CheckTarget(const std::string& target) {
   return DeviceKindOf(target) == DeviceKind::kCuda ? ParseCudaTarget(target).status() : ParseCpuTarget(target).status();
 }
 
-// Compiles what was emitted, and gives the plan the code's digests.
-absl::Status AddCode(BuiltPlan& built, const CompileOptions& options, Artifact& artifact) {
-  std::vector<std::string> code;
+// Compiles what was emitted: shared objects or cubins, in the order in which the plan's kernels name them.
+absl::StatusOr<std::vector<std::string>> CompileCode(Draft& draft, const CompileOptions& options) {
   if (DeviceKindOf(options.target) == DeviceKind::kCuda) {
     ASSIGN_OR_RETURN(CudaTarget target, ParseCudaTarget(options.target));
-    ASSIGN_OR_RETURN(code, CompileCudaKernels(built.sources, target, options, &artifact.source));
-  } else {
-    ASSIGN_OR_RETURN(CpuTarget target, ParseCpuTarget(options.target));
-    ASSIGN_OR_RETURN(std::string object, CompileKernels(built.sources, target, options));
-    if (!object.empty()) code.push_back(std::move(object));
+    return CompileCudaKernels(draft.built.sources, target, options, &draft.artifact.source);
   }
-  for (std::string& bytes : code) {
-    built.plan.code.push_back(Digest(bytes));
-    artifact.code[built.plan.code.back()] = std::move(bytes);
-  }
-  return absl::OkStatus();
+  ASSIGN_OR_RETURN(CpuTarget target, ParseCpuTarget(options.target));
+  ASSIGN_OR_RETURN(std::string object, CompileKernels(draft.built.sources, target, options));
+  if (object.empty()) return std::vector<std::string>();
+  return std::vector<std::string>{std::move(object)};
 }
 
 }  // namespace
@@ -145,10 +140,10 @@ absl::StatusOr<Canonical> Canonicalize(capture::AtenProgram source, const std::m
   return canonical;
 }
 
-// The story: passes, fusion, memory, code, plan.
-absl::StatusOr<Artifact> Compile(const Canonical& canonical, const CompileOptions& options) {
+absl::StatusOr<Draft> MakeDraft(const Canonical& canonical, const CompileOptions& options) {
   Stopwatch watch;
-  Artifact artifact;
+  Draft draft;
+  Artifact& artifact = draft.artifact;
   const DeviceKind device = DeviceKindOf(options.target);
   RETURN_IF_ERROR(CheckTarget(options.target));
 
@@ -164,16 +159,32 @@ absl::StatusOr<Artifact> Compile(const Canonical& canonical, const CompileOption
   Tell(options, "codegen", 0);
   RETURN_IF_ERROR(Cancelled(options));
   DebugNames names(canonical.program);
-  ASSIGN_OR_RETURN(BuiltPlan built, ScheduleAndGenerate(graph, names, device));
-  artifact.report = MakeReport(canonical.program, graph, built);
+  ASSIGN_OR_RETURN(draft.built, ScheduleAndGenerate(graph, names, device, options.schedules));
+  draft.built.plan.target = options.target;
+  artifact.report = MakeReport(canonical.program, graph, draft.built);
   RETURN_IF_ERROR(CheckExtern(artifact.report, options));
-  artifact.source = JoinSources(built.sources);
+  artifact.source = JoinSources(draft.built.sources);
+  draft.graph = std::move(graph);
   artifact.codegen_seconds = watch.Lap();
+  return draft;
+}
 
-  Tell(options, "compile", 0, absl::StrCat(built.sources.size(), " kernels"));
-  RETURN_IF_ERROR(AddCode(built, options, artifact));
-  built.plan.target = options.target;
-  ASSIGN_OR_RETURN(artifact.plan, artifact::WritePlan(built.plan));
+absl::StatusOr<Artifact> FinishDraft(Draft draft, std::vector<std::string> code) {
+  for (std::string& bytes : code) {
+    draft.built.plan.code.push_back(Digest(bytes));
+    draft.artifact.code[draft.built.plan.code.back()] = std::move(bytes);
+  }
+  ASSIGN_OR_RETURN(draft.artifact.plan, artifact::WritePlan(draft.built.plan));
+  return std::move(draft.artifact);
+}
+
+// The story: passes, fusion, memory, code, plan.
+absl::StatusOr<Artifact> Compile(const Canonical& canonical, const CompileOptions& options) {
+  ASSIGN_OR_RETURN(Draft draft, MakeDraft(canonical, options));
+  Stopwatch watch;
+  Tell(options, "compile", 0, absl::StrCat(draft.built.sources.size(), " kernels"));
+  ASSIGN_OR_RETURN(std::vector<std::string> code, CompileCode(draft, options));
+  ASSIGN_OR_RETURN(Artifact artifact, FinishDraft(std::move(draft), std::move(code)));
   artifact.compile_seconds = watch.Lap();
   Tell(options, "compile", 1);
   return artifact;

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "compiler/capture/aten_program.h"
+#include "compiler/codegen/schedule.h"
 #include "compiler/ir/graph.h"
 
 namespace preheat {
@@ -35,6 +36,7 @@ struct CompileOptions {
   bool freeze = false;            // parameters, buffers and constants are frozen
   bool extern_allowed = true;     // false: extern calls are an error, "extern_needs_torch"
   std::set<std::string> disabled_passes;
+  codegen::Schedules schedules;  // a tuner's; they change no key
   ProgressFn progress;
   KernelStore kernels;
   const std::atomic<bool>* cancelled = nullptr;  // set: Compile ends soon with CANCELLED
@@ -80,7 +82,7 @@ absl::StatusOr<Artifact> Compile(const Canonical& canonical, const CompileOption
 
 // Raised whenever the same canonical program would give other sources or another plan; a golden test
 // (tests/golden) forces it up. Part of every key.
-inline constexpr uint32_t kCompilerEpoch = 4;
+inline constexpr uint32_t kCompilerEpoch = 5;
 
 // "g++ 12.2.0": what Compile calls for CPU code. UNAVAILABLE "no_host_compiler" when there is none.
 absl::StatusOr<std::string> HostCompilerVersion();

@@ -38,7 +38,8 @@ codegen::CudaLaunch NodeLaunch(const codegen::Kernel& loops) {
 }  // namespace
 
 absl::StatusOr<GeneratedKernel> GenerateRegion(const schedule::Region& region, const schedule::Layouts& layouts,
-                                               const ir::Ranges& sizes, DeviceKind device) {
+                                               const ir::Ranges& sizes, DeviceKind device,
+                                               const codegen::Schedule& schedule) {
   GeneratedKernel kernel;
   kernel.kind = region.kind;
   auto strides_of = [&](ir::Value value) { return layouts.StridesOf(value); };
@@ -55,7 +56,8 @@ absl::StatusOr<GeneratedKernel> GenerateRegion(const schedule::Region& region, c
   }
   std::vector<codegen::Target> targets;
   for (ir::Value value : region.outputs) targets.push_back({value, layouts.StridesOf(value)});
-  ASSIGN_OR_RETURN(kernel.loops, codegen::LowerRegion(region, targets, strides_of, sizes, ChoicesFor(device)));
+  ASSIGN_OR_RETURN(kernel.loops, codegen::LowerRegion(region, targets, strides_of, sizes,
+                                                      codegen::WithSchedule(ChoicesFor(device), schedule)));
   RETURN_IF_ERROR(Emit(device, kernel));
   return kernel;
 }

@@ -8,6 +8,7 @@
 #include "compiler/codegen/cpu/emit_cpu.h"
 #include "compiler/codegen/cuda/emit_cuda.h"
 #include "compiler/codegen/loop_ir.h"
+#include "compiler/codegen/schedule.h"
 #include "compiler/codegen/target.h"
 #include "compiler/schedule/fuse.h"
 #include "compiler/schedule/layout.h"
@@ -22,9 +23,10 @@ struct GeneratedKernel {
   codegen::CudaLaunch launch;  // of a CUDA kernel
 };
 
-// The kernel of a region.
+// The kernel of a region; `schedule` says where it departs from the cost model.
 absl::StatusOr<GeneratedKernel> GenerateRegion(const schedule::Region& region, const schedule::Layouts& layouts,
-                                               const ir::Ranges& sizes, DeviceKind device);
+                                               const ir::Ranges& sizes, DeviceKind device,
+                                               const codegen::Schedule& schedule = {});
 
 // A kernel that copies a stored value into memory of another layout.
 absl::StatusOr<GeneratedKernel> GenerateCopy(ir::Value value, const std::vector<ir::Expr>& strides,

@@ -65,6 +65,7 @@ struct LibraryStep {
   bool transposed = false;
   std::vector<Epilogue> epilogue;
   std::vector<bool> frozen;
+  std::string provider;  // a tuner's choice; empty: the table's first that fits
 };
 
 struct ExternStep {

@@ -225,7 +225,7 @@ class PlanWriter {
         b_, LibraryOpOf(s.op), b_.CreateVector(operands), result, b_.CreateVector(s.stride), b_.CreateVector(s.padding),
         b_.CreateVector(s.dilation), b_.CreateVector(s.output_padding), s.groups, s.transposed,
         b_.CreateVector(epilogue), b_.CreateVector(std::vector<uint8_t>(s.frozen.begin(), s.frozen.end())),
-        b_.CreateString(""));
+        b_.CreateString(s.provider));
     return plan::CreateStep(b_, plan::StepKind::LibraryStep, step.Union());
   }
 

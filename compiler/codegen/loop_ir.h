@@ -121,6 +121,7 @@ struct Kernel {
   std::vector<ScratchArray> scratch;
   std::vector<Item> order;
   bool checks_indices = false;  // has kWrap statements
+  int copies = 0, width = 0;    // of Choices: what the emitter for CPUs is told
 };
 
 }  // namespace preheat::codegen

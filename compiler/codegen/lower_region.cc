@@ -63,6 +63,8 @@ class RegionLowering : private ScalarBuilder {
         choices_(choices),
         kept_sizes_(std::move(kept_sizes)) {
     outer_count_ = region.outer;
+    kernel_.copies = choices.copies;
+    kernel_.width = choices.width;
   }
 
   absl::StatusOr<Kernel> Run() {

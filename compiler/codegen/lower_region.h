@@ -19,7 +19,9 @@ struct Choices {
   int flat_tile = 4096;     // of one that does not
   int line = 64, run = 64;  // of a block where something is transposed: elements loaded and stored in a row; a block of
                             // f32 is half a first-level cache
-  bool keep = true;         // rows keep costly values for later stages; otherwise each stage computes them again
+  int keep = 1;             // rows keep costly values for later stages; 0: each stage computes them again
+  int copies = 0;           // parts of a long fold that run side by side; 0: by what the fold does
+  int width = 0;            // bits of the vectors that the host compiler prefers; 0: the target's
 };
 
 // One store of a region: a value and the layout of the memory it goes to.

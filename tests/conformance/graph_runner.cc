@@ -1,7 +1,11 @@
 #include "tests/conformance/graph_runner.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -29,10 +33,13 @@ absl::Status Take(preheat_status* status) {
   return result;
 }
 
-// Memory of a tensor that may have holes.
+// Memory of a tensor that may have holes, between two pages that nobody may touch: it ends where the second one begins,
+// but for what a multiple of 16 leaves.
 struct Memory {
   std::vector<int64_t> sizes, strides;
-  std::vector<char> bytes;  // with room to align
+  char* pages = nullptr;
+  size_t mapped = 0;
+  int64_t reach = 0;  // bytes from `data` on
   char* data = nullptr;
   Device* device = nullptr;  // a GPU where a copy lies
   void* copy = nullptr;
@@ -43,15 +50,22 @@ struct Memory {
       : sizes(std::move(shape)), strides(std::move(steps)), dtype(type) {
     int64_t extent = 1;
     for (size_t d = 0; d < sizes.size(); ++d) extent += std::max<int64_t>(0, sizes[d] - 1) * strides[d];
-    bytes.assign(extent * ir::DTypeSize(dtype) + 128, '\x7b');
-    data = bytes.data() + (64 - reinterpret_cast<uintptr_t>(bytes.data()) % 64);
+    reach = (std::max<int64_t>(1, extent) * ir::DTypeSize(dtype) + 15) / 16 * 16;
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t usable = (static_cast<size_t>(reach) + page - 1) / page * page;
+    mapped = usable + 2 * page;
+    pages = static_cast<char*>(mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (pages == MAP_FAILED || mprotect(pages + page, usable, PROT_READ | PROT_WRITE) != 0) std::abort();
+    std::memset(pages + page, 0x7b, usable);
+    data = pages + page + usable - reach;
   }
   ~Memory() {
     if (device != nullptr) device->Free(allocated);
+    munmap(pages, mapped);
   }
   Memory(const Memory&) = delete;
 
-  int64_t Reach() const { return static_cast<int64_t>(bytes.size()) - 64; }
+  int64_t Reach() const { return reach; }
   // `elsewhere`: not where it lay before, and `shift` bytes behind what is aligned.
   absl::Status ToDevice(Device* gpu, bool elsewhere, int64_t shift) {
     if (gpu == nullptr) return absl::OkStatus();
@@ -120,6 +134,13 @@ absl::StatusOr<GraphRunner> GraphRunner::Make(ir::Graph graph, const std::string
   if (DeviceKindOf(target) == DeviceKind::kCuda) {
     ASSIGN_OR_RETURN(runner.gpu_, NewCudaDevice(target));
   }
+  return runner;
+}
+
+GraphRunner GraphRunner::Of(ir::Graph graph, Artifact artifact) {
+  GraphRunner runner;
+  runner.canonical_.graph = std::move(graph);
+  runner.artifact_ = std::move(artifact);
   return runner;
 }
 

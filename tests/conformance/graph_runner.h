@@ -20,6 +20,8 @@ class GraphRunner {
  public:
   // `symbols`: the sizes at which it will run.
   static absl::StatusOr<GraphRunner> Make(ir::Graph graph, const std::string& target);
+  // What has been compiled already, for a CPU.
+  static GraphRunner Of(ir::Graph graph, Artifact artifact);
   const Artifact& artifact() const { return artifact_; }
   const ir::Graph& graph() const { return canonical_.graph; }
   // `unaligned`: on a GPU, the last time with every tensor where only its elements are aligned.

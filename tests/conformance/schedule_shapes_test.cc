@@ -156,8 +156,8 @@ output %t)";
   for (int64_t n : {2, 8, 24, 33, 100, 264}) {
     CheckAs(text, {{"DTYPE", n % 2 ? "f32" : "bf16"}, {"ROWS", N(1 + 900 / n)}, {"SIZE", N(n)}});
   }
-  CheckAs(text, {{"DTYPE", "bf16"}, {"ROWS", "4096"}, {"SIZE", "40"}});   // by a divisor
-  CheckAs(text, {{"DTYPE", "bf16"}, {"ROWS", "8209"}, {"SIZE", "24"}});   // a prime: filled up
+  CheckAs(text, {{"DTYPE", "bf16"}, {"ROWS", "4096"}, {"SIZE", "40"}});  // by a divisor
+  CheckAs(text, {{"DTYPE", "bf16"}, {"ROWS", "8209"}, {"SIZE", "24"}});  // a prime: filled up
   CheckAs(text, {{"DTYPE", "f32"}, {"ROWS", "1"}, {"SIZE", "1030"}});
   CheckAs(text, {{"DTYPE", "f32"}, {"ROWS", "20000"}, {"SIZE", "7"}});
 }
@@ -230,10 +230,13 @@ output %p
 output %q
 output %r)";
   for (const char* reduce : {"add", "set", "max"}) {
-    CheckAs(text, {{"ZERO", "0.0"}, {"DTYPE", "f32"}, {"ROWS", "70"}, {"SIZE", "5"}, {"COUNT", "1100"}, {"REDUCE", reduce}});
-    CheckAs(text, {{"ZERO", "0"}, {"DTYPE", "i64"}, {"ROWS", "4"}, {"SIZE", "300"}, {"COUNT", "9"}, {"REDUCE", reduce}});
+    CheckAs(text,
+            {{"ZERO", "0.0"}, {"DTYPE", "f32"}, {"ROWS", "70"}, {"SIZE", "5"}, {"COUNT", "1100"}, {"REDUCE", reduce}});
+    CheckAs(text,
+            {{"ZERO", "0"}, {"DTYPE", "i64"}, {"ROWS", "4"}, {"SIZE", "300"}, {"COUNT", "9"}, {"REDUCE", reduce}});
   }
-  CheckAs(text, {{"ZERO", "0.0"}, {"DTYPE", "f32"}, {"ROWS", "5"}, {"SIZE", "1"}, {"COUNT", "2050"}, {"REDUCE", "add"}});
+  CheckAs(text,
+          {{"ZERO", "0.0"}, {"DTYPE", "f32"}, {"ROWS", "5"}, {"SIZE", "1"}, {"COUNT", "2050"}, {"REDUCE", "add"}});
   CheckAs(text, {{"ZERO", "0.0"}, {"DTYPE", "f32"}, {"ROWS", "5"}, {"SIZE", "4"}, {"COUNT", "0"}, {"REDUCE", "add"}});
 }
 

@@ -12,8 +12,8 @@
 namespace {
 
 struct Descriptor {
-  std::map<int, std::vector<int64_t>> numbers;                      // by attribute
-  std::map<int, std::vector<std::shared_ptr<Descriptor>>> parts;    // likewise
+  std::map<int, std::vector<int64_t>> numbers;                    // by attribute
+  std::map<int, std::vector<std::shared_ptr<Descriptor>>> parts;  // likewise
   std::map<int, std::vector<void*>> pointers;
 };
 using Shared = std::shared_ptr<Descriptor>;

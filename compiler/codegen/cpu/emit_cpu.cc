@@ -91,8 +91,8 @@ class CpuEmitter {
   absl::StatusOr<EmittedKernel> Run() {
     FindArrays();
     std::string body = Body();
-    std::string source =
-        absl::StrCat("struct Args { void* const* buffers; const long* scalars; int* error; void* scratch; };\n");
+    std::string source = absl::StrCat(
+        TargetPragma(), "struct Args { void* const* buffers; const long* scalars; int* error; void* scratch; };\n");
     ASSIGN_OR_RETURN(std::string functions, MathSource(math_));
     absl::StrAppend(&source, functions, transposes_ ? kTransposed : "", DeclaredReductions(), body);
     EmittedKernel emitted;
@@ -102,6 +102,19 @@ class CpuEmitter {
   }
 
  private:
+  // g++ before 14 may turn a masked load of AVX-512 into a whole load and a blend (its bug 110309), and the bytes
+  // behind a tensor need not be there: loads that depend on a condition are left to AVX2, whose masked loads stay what
+  // they are.
+  std::string TargetPragma() const {
+    std::vector<std::string> options;
+    const bool masked = std::any_of(k_.stmts.begin(), k_.stmts.end(), [](const Stmt& s) {
+      return s.kind == Stmt::Kind::kLoad && s.predicate >= 0 && s.depth > 0;
+    });
+    if (masked) options.push_back("no-avx512f");
+    if (k_.width > 0) options.push_back(absl::StrCat("prefer-vector-width=", k_.width));
+    return options.empty() ? "" : absl::StrCat("#pragma GCC target(\"", absl::StrJoin(options, ","), "\")\n");
+  }
+
   // Up to four distinct operators, in order: what people see in a profile.
   std::string OpsName() const {
     std::vector<std::string> ops;
@@ -607,6 +620,7 @@ class CpuEmitter {
       bool function = stmt.kind == Stmt::Kind::kOp && stmt.op >= Op::kExp && stmt.op <= Op::kErfc;
       cost += function ? 10 : stmt.kind == Stmt::Kind::kConstant ? 0 : 1;
     }
+    if (k_.copies > 0) return k_.copies;
     const size_t folds = piece.accumulations.size();
     return cost <= kCheapBody && folds <= 2 ? 4 : cost <= kFairBody && folds <= 4 ? 2 : 1;
   }

@@ -1,0 +1,52 @@
+#ifndef PREHEAT_AUTOTUNE_LOADED_ARTIFACT_H_
+#define PREHEAT_AUTOTUNE_LOADED_ARTIFACT_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "compiler/reference/inputs/host_tensor.h"
+#include "kernels/runtime/preheat_runtime.h"
+
+namespace preheat::autotune {
+
+// An artifact with inputs and memory for its outputs, ready to run again and again, by the C ABI that clients use.
+// Not for several threads at once.
+class LoadedArtifact {
+ public:
+  // `inputs`: one for each input of the program, frozen ones included, sizes as 0-d i64; they are copied.
+  // `handler` may be null. Errors are the runtime's: "unsupported_cpu", "extern_needs_torch", ...
+  static absl::StatusOr<std::unique_ptr<LoadedArtifact>> Load(const std::string& plan,
+                                                              const std::map<std::string, std::string>& code,
+                                                              const std::vector<reference::HostTensor>& inputs,
+                                                              preheat_extern_handler handler);
+  ~LoadedArtifact();
+  LoadedArtifact(const LoadedArtifact&) = delete;
+
+  absl::Status Run();
+
+  // What the steps of the last run took, in the plan's order; call Profile(true) before. Off is faster.
+  void Profile(bool on);
+  std::vector<double> StepSeconds();
+
+  // In the program's order, with the strides that the plan declares, the new contents of mutated inputs among them.
+  std::vector<reference::HostTensor> Outputs() const;
+
+ private:
+  struct Memory;
+  LoadedArtifact();
+  absl::Status Bind(const std::vector<reference::HostTensor>& inputs, preheat_extern_handler handler);
+
+  preheat_executable* executable_ = nullptr;
+  preheat_session* session_ = nullptr;
+  std::vector<reference::HostTensor> inputs_, outputs_;          // sizes and strides; bytes lie in the memories
+  std::vector<std::unique_ptr<Memory>> memory_, output_memory_;  // of outputs that mutate an input: null
+  std::vector<preheat_tensor> free_, results_;
+};
+
+}  // namespace preheat::autotune
+
+#endif  // PREHEAT_AUTOTUNE_LOADED_ARTIFACT_H_

@@ -1,0 +1,37 @@
+#ifndef PREHEAT_AUTOTUNE_ROUNDS_H_
+#define PREHEAT_AUTOTUNE_ROUNDS_H_
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "autotune/loaded_artifact.h"
+
+namespace preheat::autotune {
+
+// Times of artifacts that were run in turn.
+struct Rounds {
+  std::vector<std::vector<std::vector<double>>> steps;  // [artifact][round][step], seconds; when steps are timed
+  std::vector<std::vector<double>> totals;              // [artifact][round]
+  int count() const { return totals.empty() ? 0 : static_cast<int>(totals[0].size()); }
+};
+
+struct RoundOptions {
+  bool time_steps = true;
+  std::chrono::milliseconds budget = std::chrono::seconds(10);
+  int least = 7, most = 41;  // rounds
+  std::string device = "cpu";
+  const std::atomic<bool>* cancelled = nullptr;
+};
+
+// Runs each artifact once a round, in a new random order each time, with the device held for the round. One round
+// before them is not counted.
+absl::StatusOr<Rounds> RunRounds(const std::vector<LoadedArtifact*>& artifacts, const RoundOptions& options);
+
+}  // namespace preheat::autotune
+
+#endif  // PREHEAT_AUTOTUNE_ROUNDS_H_

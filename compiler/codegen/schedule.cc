@@ -1,0 +1,106 @@
+#include "compiler/codegen/schedule.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "compiler/support/error.h"
+
+namespace preheat::codegen {
+namespace {
+
+// A knob that sets numbers of Choices.
+struct ChoiceKnob {
+  const char* name;
+  std::vector<int Choices::*> members;
+};
+const std::vector<ChoiceKnob>& ChoiceKnobs() {
+  static const auto* knobs = new std::vector<ChoiceKnob>{
+      {"tile", {&Choices::tile}}, {"flat_tile", {&Choices::flat_tile}}, {"block", {&Choices::line, &Choices::run}},
+      {"keep", {&Choices::keep}}, {"copies", {&Choices::copies}},       {"width", {&Choices::width}},
+  };
+  return *knobs;
+}
+
+const std::vector<Knob>& AllKnobs() {
+  static const auto* knobs = new std::vector<Knob>{
+      // Bits of the vectors that the host compiler prefers.
+      {"width", DeviceKind::kCpu, {"256", "512"}},
+      // Elements of a tile in a kernel that reduces along the other dimension, and in one that does not reduce.
+      {"tile", DeviceKind::kCpu, {"64", "128", "512"}},
+      {"flat_tile", DeviceKind::kCpu, {"1024", "16384"}},
+      // Elements of a side of the block in which something is transposed.
+      {"block", DeviceKind::kCpu, {"32", "128"}},
+      // Parts of a long fold that run side by side.
+      {"copies", DeviceKind::kCpu, {"1", "2", "4", "8"}},
+      // 0: costly values of a row are computed again in each stage rather than kept.
+      {"keep", DeviceKind::kCpu, {"0"}},
+      // Elements worth a thread.
+      {"grain", DeviceKind::kCpu, {"2048", "65536"}},
+      // Who runs a library call.
+      {"provider", DeviceKind::kCpu, {"loops", "onednn"}},
+  };
+  return *knobs;
+}
+
+absl::Status BadSchedule(absl::string_view text, const std::string& why) {
+  return MakeError(absl::StatusCode::kInvalidArgument,
+                   {.kind = "bad_schedule", .message = why, .where = std::string(text), .fix = ""});
+}
+
+bool IsNumber(const std::string& text) {
+  int64_t value;
+  return absl::SimpleAtoi(text, &value) && value >= 0 && value <= (int64_t{1} << 30);
+}
+
+}  // namespace
+
+std::string ScheduleText(const Schedule& schedule) {
+  if (schedule.empty()) return "default";
+  return absl::StrJoin(schedule, ",", absl::PairFormatter("="));
+}
+
+absl::StatusOr<Schedule> ParseSchedule(absl::string_view text) {
+  Schedule schedule;
+  if (text.empty() || text == "default") return schedule;
+  for (absl::string_view part : absl::StrSplit(text, ',')) {
+    std::pair<std::string, std::string> entry = absl::StrSplit(part, absl::MaxSplits('=', 1));
+    auto known =
+        std::find_if(AllKnobs().begin(), AllKnobs().end(), [&](const Knob& k) { return k.name == entry.first; });
+    if (known == AllKnobs().end()) return BadSchedule(text, absl::StrCat("there is no knob \"", entry.first, "\""));
+    const bool named = known->name == "provider";
+    if (named ? std::count(known->values.begin(), known->values.end(), entry.second) == 0 : !IsNumber(entry.second)) {
+      return BadSchedule(text, absl::StrCat(entry.first, " cannot be \"", entry.second, "\""));
+    }
+    schedule.insert(std::move(entry));
+  }
+  return schedule;
+}
+
+absl::Span<const Knob> Knobs() { return AllKnobs(); }
+
+std::optional<int64_t> KnobValue(const Schedule& schedule, const std::string& knob) {
+  auto found = schedule.find(knob);
+  int64_t value;
+  if (found == schedule.end() || !absl::SimpleAtoi(found->second, &value)) return std::nullopt;
+  return value;
+}
+
+Choices WithSchedule(Choices choices, const Schedule& schedule) {
+  for (const ChoiceKnob& knob : ChoiceKnobs()) {
+    if (auto value = KnobValue(schedule, knob.name)) {
+      for (int Choices::*member : knob.members) choices.*member = static_cast<int>(*value);
+    }
+  }
+  return choices;
+}
+
+const Schedule& Schedules::For(const std::string& site) const {
+  auto found = at.find(site);
+  return found == at.end() ? everywhere : found->second;
+}
+
+}  // namespace preheat::codegen
