@@ -114,7 +114,8 @@ class LayOut {
     const Node& node = *v.node;
     if (node.op() == Op::kInput) return ByStrides(v.shape(), graph_.inputs()[node.Int("index")].strides);
     for (const ir::GraphOutput& output : graph_.outputs()) {
-      if (output.value == v && output.mutates < 0 && !ir::IsView(node.op())) return ByStrides(v.shape(), output.strides);
+      if (output.value == v && output.mutates < 0 && !ir::IsView(node.op()))
+        return ByStrides(v.shape(), output.strides);
     }
     if (node.op() == Op::kPermute && node.Ints("dims") == FromChannelsLast(v.type().rank()) &&
         IsDense(node.operand(0))) {
@@ -162,8 +163,8 @@ class LayOut {
   const ir::Graph& graph_;
   const Users users_;
   rewrite::Rebuild r_;
-  std::map<Value, Lies> lies_;                        // of convolutions' results
-  std::map<std::pair<Value, bool>, Value> laid_;      // copies made, of old values
+  std::map<Value, Lies> lies_;                    // of convolutions' results
+  std::map<std::pair<Value, bool>, Value> laid_;  // copies made, of old values
 };
 
 }  // namespace

@@ -34,8 +34,8 @@ Report Check(ir::Graph graph, const ir::SymbolValues& symbols, uint64_t seed, bo
   if (!got.ok()) return {};
   for (size_t i = 0; i < want->size(); ++i) {
     EXPECT_EQ(Differ((*got)[i], (*want)[i]), "") << "output " << i << " of\n"
-                                                          << text << "\n"
-                                                          << runner->artifact().source;
+                                                 << text << "\n"
+                                                 << runner->artifact().source;
   }
   return runner->artifact().report;
 }

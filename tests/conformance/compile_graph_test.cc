@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/ir/parse.h"
 #include "tests/conformance/check_graph.h"
 #include "tests/conformance/graph_runner.h"
@@ -260,6 +261,34 @@ output %z
 output %z
 output %x
 output %y strides [1, 4])");
+}
+
+// On a GPU tensors of one shape are one launch, if none of them waits for another.
+TEST(CompileGraph, EqualKernelsAreOneLaunch) {
+  std::string text;
+  for (int i = 0; i < 70; ++i) {
+    for (const char* name : {"p", "g", "m", "v"}) text += absl::StrCat("%", name, i, " = input user f32[3, 20]\n");
+  }
+  for (int i = 0; i < 70; ++i) {
+    text += absl::StrCat("%a", i, " = add(%m", i, ", %g", i, ")\n%s", i, " = mul(%g", i, ", %v", i, ")\n%q", i,
+                         " = div(%a", i, ", %v", i, ")\n%n", i, " = sub(%p", i, ", %q", i, ")\n");
+  }
+  for (int i = 0; i < 70; ++i) text += absl::StrCat("output %n", i, "\noutput %a", i, "\noutput %s", i, "\n");
+  Report report = CheckText(text);
+  if (Target().rfind("cuda", 0) == 0) {
+    EXPECT_EQ(report.kernels_after, 2);  // 4 KB of pointers at a time
+  }
+  report = CheckText(R"(
+%x = input user f32[40]
+%a = exp(%x)
+%s = reduce_sum(%a) {dims = [0]}
+%b = reshape(%s) {shape = (1)}
+%c = broadcast(%b) {shape = (40)}
+%d = exp(%c)
+%e = exp(%d)
+output %a
+output %d
+output %e)");
 }
 
 TEST(CompileGraph, ScansScattersAndSorts) {

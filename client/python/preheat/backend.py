@@ -102,7 +102,7 @@ def _through_aot(
     from functorch.compile import min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
 
-    from preheat import aot_cache
+    from preheat import aot_cache, decompositions
 
     cached = config is not None and aot_cache.is_on()
 
@@ -117,6 +117,7 @@ def _through_aot(
             bw_compiler=made("backward"),
             inference_compiler=made("inference"),
             partition_fn=min_cut_rematerialization_partition,
+            decompositions=decompositions.table(),
             keep_inference_input_mutations=False,
         )(gm, example_inputs)
 

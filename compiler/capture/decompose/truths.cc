@@ -40,7 +40,8 @@ void PolyGammaOfTruth(OpContext& c) {
   static constexpr std::array<std::array<double, 2>, 3> kValues = {
       {{INFINITY, 1.64493406684822644}, {-INFINITY, -2.40411380631918857}, {INFINITY, 6.49393940226682915}}};
   int64_t n = c.Int("n");
-  if (n < 1 || n > static_cast<int64_t>(kValues.size())) return c.Refuse("an order whose eager form is not the nearest");
+  if (n < 1 || n > static_cast<int64_t>(kValues.size()))
+    return c.Refuse("an order whose eager form is not the nearest");
   OfOne(kValues[n - 1][0], kValues[n - 1][1])(c);
 }
 

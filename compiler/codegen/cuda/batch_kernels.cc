@@ -25,9 +25,9 @@ EmittedKernel BatchKernels(const EmittedKernel& kernel, int64_t buffers, int64_t
   }
   parameters.erase(parameters.begin(), parameters.begin() + buffers);
   EmittedKernel batched;
-  batched.source = absl::StrCat(
-      source.substr(0, head), "struct Table { void* p[", count, "][", buffers, "]; };\n", source.substr(head, open - head),
-      "const __grid_constant__ Table table, ", absl::StrJoin(parameters, ", "), ") {", locals, source.substr(close + 3));
+  batched.source = absl::StrCat(source.substr(0, head), "struct Table { void* p[", count, "][", buffers, "]; };\n",
+                                source.substr(head, open - head), "const __grid_constant__ Table table, ",
+                                absl::StrJoin(parameters, ", "), ") {", locals, source.substr(close + 3));
   const std::string plain = kernel.symbol.substr(0, kernel.symbol.rfind('_'));
   batched.symbol = absl::StrCat(plain, "_x", count, "_", Digest(batched.source).substr(0, 8));
   batched.source = absl::StrReplaceAll(batched.source, {{kernel.symbol, batched.symbol}});

@@ -105,6 +105,49 @@ FN long ph_quotient(long a, long b) {
   return ((a | b) >> 31) == 0 ? (long)((unsigned)a / (unsigned)b) : a / b;
 }
 )"},
+      {"ph_two_bf16", {}, R"(
+#ifdef __CUDACC_RTC__
+FN unsigned ph_two_bf16(float low, float high) {
+  unsigned r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+#else
+FN unsigned ph_one_bf16(float x) {
+  unsigned bits = __builtin_bit_cast(unsigned, x);
+  return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u | (bits >> 16 & 0x8000u) : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+FN unsigned ph_two_bf16(float low, float high) { return ph_one_bf16(low) | ph_one_bf16(high) << 16; }
+#endif
+)"},
+      {"ph_two_f16", {}, R"(
+#ifdef __CUDACC_RTC__
+FN unsigned ph_two_f16(float low, float high) {
+  unsigned r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+#else
+FN unsigned ph_two_f16(float low, float high) {
+  return (unsigned)__builtin_bit_cast(unsigned short, (_Float16)low) |
+         (unsigned)__builtin_bit_cast(unsigned short, (_Float16)high) << 16;
+}
+#endif
+)"},
+      {"ph_max_f32", {}, R"(
+#ifdef __CUDACC_RTC__
+FN float ph_max_f32(float x, float y) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r; }
+#else
+FN float ph_max_f32(float x, float y) { return (x > y) | (x != x) ? x : y; }
+#endif
+)"},
+      {"ph_min_f32", {}, R"(
+#ifdef __CUDACC_RTC__
+FN float ph_min_f32(float x, float y) { float r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r; }
+#else
+FN float ph_min_f32(float x, float y) { return (x < y) | (x != x) ? x : y; }
+#endif
+)"},
       {"ph_ex2", {}, R"(
 #ifdef __CUDACC_RTC__
 FN float ph_ex2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }

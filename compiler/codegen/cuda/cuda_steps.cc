@@ -29,24 +29,6 @@ std::pair<std::string, int64_t> MemoryType(int64_t bytes) {
 // A size or divisor as 32-bit text, if it is constant.
 std::string Plain(const std::string& text) { return absl::StrReplaceAll(text, {{"L", "u"}}); }
 
-// Word k (four bytes) of the pack `name`.
-std::string Word(const std::string& name, DType dtype, int64_t k) {
-  auto element = [&](int64_t i) { return absl::StrCat(name, ".x[", i, "]"); };
-  switch (ir::DTypeSize(dtype)) {
-    case 1:
-      return absl::StrCat("(unsigned)(unsigned char)", element(4 * k), " | (unsigned)(unsigned char)",
-                          element(4 * k + 1), " << 8 | (unsigned)(unsigned char)", element(4 * k + 2),
-                          " << 16 | (unsigned)(unsigned char)", element(4 * k + 3), " << 24");
-    case 2:
-      return absl::StrCat("(unsigned)(unsigned short)", element(2 * k), " | (unsigned)(unsigned short)",
-                          element(2 * k + 1), " << 16");
-    case 4: return absl::StrCat("__builtin_bit_cast(unsigned, ", element(k), ")");
-    default:
-      return absl::StrCat("(unsigned)(__builtin_bit_cast(unsigned long, ", element(k / 2), ")", k % 2 ? " >> 32" : "",
-                          ")");
-  }
-}
-
 }  // namespace
 
 bool Divisible(const Expr& e, int64_t n) {
@@ -132,7 +114,8 @@ int64_t CudaSteps::ChooseWidth(const std::string& variable, const std::vector<co
   }
   if (accesses.empty()) return 1;
   int64_t narrowest = 16, widest = 1;
-  for (const auto& [index, bytes] : accesses) (void)index, narrowest = std::min(narrowest, bytes), widest = std::max(widest, bytes);
+  for (const auto& [index, bytes] : accesses)
+    (void)index, narrowest = std::min(narrowest, bytes), widest = std::max(widest, bytes);
   auto fits = [&](int64_t width) {
     return std::all_of(multiples.begin(), multiples.end(), [&](const Expr& e) { return Divisible(e, width); });
   };
@@ -248,6 +231,27 @@ std::string CudaSteps::PackType(DType dtype, int64_t width) {
   return name;
 }
 
+// What a thread keeps of a vector: the words that memory has, so that half of a register is not taken for each 16 bits.
+std::string CudaSteps::WordsType(int64_t bytes) {
+  std::string name = absl::StrCat("W", bytes / kWord);
+  types_.insert(absl::StrCat("struct ", name, " { unsigned w[", bytes / kWord, "]; };\n"));
+  return name;
+}
+
+// Element u of a fetched vector, or the one element of a fetched scalar.
+std::string CudaSteps::FetchedElement(const std::string& name, DType dtype, int64_t width) {
+  if (width == 1) return absl::StrCat(name, "[i]");
+  const std::string w = absl::StrCat(name, "[i].w"), type(StorageType(dtype));
+  switch (ir::DTypeSize(dtype)) {
+    case 1: return absl::StrCat("(", type, ")(", w, "[u >> 2] >> (u & 3) * 8)");
+    case 2: return absl::StrCat("(", type, ")(", w, "[u >> 1] >> (u & 1) * 16)");
+    case 4: return absl::StrCat("__builtin_bit_cast(", type, ", ", w, "[u])");
+    default:
+      return absl::StrCat("__builtin_bit_cast(", type, ", (unsigned long)", w, "[2 * u] | (unsigned long)", w,
+                          "[2 * u + 1] << 32)");
+  }
+}
+
 std::string CudaSteps::Guard(const Stmt& load) const {
   return load.predicate >= 0 ? absl::StrCat("if (", Ref(load.predicate), ") ") : "";
 }
@@ -258,12 +262,17 @@ void CudaSteps::EmitFetch(const Walk& walk, const Fetch& fetch, bool aligned) {
   const DType dtype = k_.buffers[stmt.buffer].dtype;
   const int64_t bytes = walk.width * ir::DTypeSize(dtype);
   const std::string type = PackType(dtype, walk.width);
-  if (walk.width == 1) return Line(absl::StrCat(Guard(stmt), fetch.name, "[i].x[0] = b", stmt.buffer, "[", Index(stmt.index), "];"));
-  const std::string from = absl::StrCat("b", stmt.buffer, " + (",
-                                        Index(stmt.index.Substitute({{walk.inner, Expr::Symbol("first")}})), ")");
-  const std::string guard = Guard(stmt);
+  if (walk.width == 1)
+    return Line(absl::StrCat(Guard(stmt), fetch.name, "[i] = b", stmt.buffer, "[", Index(stmt.index), "];"));
+  const std::string from =
+      absl::StrCat("b", stmt.buffer, " + (", Index(stmt.index.Substitute({{walk.inner, Expr::Symbol("first")}})), ")");
+  const std::string words = WordsType(bytes);
   if (!aligned) {
-    Line(absl::StrCat(guard, "for (int u = 0; u < ", walk.width, "; ++u) ", fetch.name, "[i].x[u] = (", from, ")[u];"));
+    Open(stmt.predicate >= 0 ? absl::StrCat("if (", Ref(stmt.predicate), ")") : "");
+    Line(absl::StrCat(type, " t;"));
+    Line(absl::StrCat("for (int u = 0; u < ", walk.width, "; ++u) t.x[u] = (", from, ")[u];"));
+    Line(absl::StrCat(fetch.name, "[i] = __builtin_bit_cast(", words, ", t);"));
+    Close();
     return;
   }
   aligned_[stmt.buffer] = std::max(aligned_[stmt.buffer], std::min<int64_t>(16, bytes));
@@ -275,8 +284,22 @@ void CudaSteps::EmitFetch(const Walk& walk, const Fetch& fetch, bool aligned) {
     parts.push_back(absl::StrCat("((const ", memory, "*)(", from, "))[", n, "]"));
   }
   types_.insert(absl::StrCat("struct ", wide, " { ", memory, " ", absl::StrJoin(fields, ", "), "; };\n"));
-  Line(absl::StrCat(guard, fetch.name, "[i] = __builtin_bit_cast(", type, ", ", wide, "{", absl::StrJoin(parts, ", "),
-                    "});"));
+  Line(absl::StrCat(Guard(stmt), fetch.name, "[i] = __builtin_bit_cast(", words, ", ", wide, "{",
+                    absl::StrJoin(parts, ", "), "});"));
+}
+
+// What a later stage computes from a kept row it computes again: the compiler is not to keep the results of the earlier
+// one, which take more registers than the row.
+void CudaSteps::EmitOpaque(const Walk& walk, const std::string& name, DType dtype) {
+  const int64_t bytes = walk.width * ir::DTypeSize(dtype);
+  if (walk.width == 1) return;
+  Line("#ifdef __CUDACC_RTC__");
+  Line("#pragma unroll");
+  Line(absl::StrCat("for (int i = 0; i < ", walk.in_flight, "; ++i) {"));
+  for (int64_t k = 0; k < bytes / kWord; ++k)
+    Line(absl::StrCat("  asm volatile(\"\" : \"+r\"(", name, "[i].w[", k, "]));"));
+  Line("}");
+  Line("#endif");
 }
 
 // Where the vectors begin, when all steps' are the same.
@@ -305,6 +328,29 @@ void CudaSteps::EmitFetches(const Walk& walk, const Span& span, bool small, cons
   }
 }
 
+// Word k (four bytes) of the pack `name`. 16-bit floats wait there as f32 and are rounded two at a time.
+std::string CudaSteps::Word(const std::string& name, DType dtype, int64_t k) {
+  auto element = [&](int64_t i) { return absl::StrCat(name, ".x[", i, "]"); };
+  if (IsHalf(dtype)) {
+    const char* f = dtype == DType::kBF16 ? "ph_two_bf16" : "ph_two_f16";
+    math_.insert(f);
+    return absl::StrCat(f, "(", element(2 * k), ", ", element(2 * k + 1), ")");
+  }
+  switch (ir::DTypeSize(dtype)) {
+    case 1:
+      return absl::StrCat("(unsigned)(unsigned char)", element(4 * k), " | (unsigned)(unsigned char)",
+                          element(4 * k + 1), " << 8 | (unsigned)(unsigned char)", element(4 * k + 2),
+                          " << 16 | (unsigned)(unsigned char)", element(4 * k + 3), " << 24");
+    case 2:
+      return absl::StrCat("(unsigned)(unsigned short)", element(2 * k), " | (unsigned)(unsigned short)",
+                          element(2 * k + 1), " << 16");
+    case 4: return absl::StrCat("__builtin_bit_cast(unsigned, ", element(k), ")");
+    default:
+      return absl::StrCat("(unsigned)(__builtin_bit_cast(unsigned long, ", element(k / 2), ")", k % 2 ? " >> 32" : "",
+                          ")");
+  }
+}
+
 void CudaSteps::StoreVector(const Store& store, size_t number, int64_t width) {
   const DType dtype = k_.buffers[store.buffer].dtype;
   const int64_t bytes = width * ir::DTypeSize(dtype);
@@ -320,7 +366,9 @@ void CudaSteps::StoreVector(const Store& store, size_t number, int64_t width) {
   }
   Close();
   Open("else");
-  Line(absl::StrCat("for (int u = 0; u < ", width, "; ++u) to", number, "[u] = ", name, ".x[u];"));
+  const std::string element = absl::StrCat(name, ".x[u]");
+  Line(absl::StrCat("for (int u = 0; u < ", width, "; ++u) to", number,
+                    "[u] = ", IsHalf(dtype) ? StoreText(element, DType::kF32, dtype, math_) : element, ";"));
   Close();
 }
 
@@ -328,6 +376,7 @@ void CudaSteps::StoreVector(const Store& store, size_t number, int64_t width) {
 void CudaSteps::EmitElements(const Walk& walk, const Span& span) {
   const std::set<int> varying = Varying(span, walk.inner);
   const bool vectors = walk.width > 1;
+  varying_ = varying;
   for (int s : span.body) {
     if (!varying.count(s)) Define(s);
   }
@@ -339,7 +388,7 @@ void CudaSteps::EmitElements(const Walk& walk, const Span& span) {
   }
   for (size_t n = 0; n < packed.size(); ++n) {
     DType dtype = k_.buffers[packed[n]->buffer].dtype;
-    Line(absl::StrCat(PackType(dtype, walk.width), " o", n, ";"));
+    Line(absl::StrCat(PackType(IsHalf(dtype) ? DType::kF32 : dtype, walk.width), " o", n, ";"));
   }
   if (vectors) {
     Line("#pragma unroll");
@@ -357,7 +406,8 @@ void CudaSteps::EmitElements(const Walk& walk, const Span& span) {
     if (it == packed.end()) {
       Line(guard + StoreStatement(*store));
     } else {
-      Line(absl::StrCat("o", it - packed.begin(), ".x[u] = ", Stored(*store), ";"));
+      const bool half = IsHalf(k_.buffers[store->buffer].dtype);
+      Line(absl::StrCat("o", it - packed.begin(), ".x[u] = ", half ? Ref(Unrounded(*store)) : Stored(*store), ";"));
     }
   }
   if (vectors) Close();
@@ -376,6 +426,7 @@ void CudaSteps::EmitWalk(const Walk& walk, const Span& span) {
   const std::set<int> varying = Varying(span, walk.inner);
   std::vector<Fetch> fetches;
   std::map<std::string, std::string> local;
+  std::set<std::string> used;
   std::set<int> named;
   for (int s : span.body) {
     if (!VectorLoad(s, varying, walk.inner, walk.width)) continue;
@@ -383,11 +434,15 @@ void CudaSteps::EmitWalk(const Walk& walk, const Span& span) {
                                    StepsOf(walk, span).ToString());
     auto& known = walk.once ? resident_ : local;
     auto [it, fresh] = known.try_emplace(key, absl::StrCat("w", fetched_arrays_));
+    const DType dtype = k_.buffers[k_.stmts[s].buffer].dtype;
     if (fresh) {
       ++fetched_arrays_;
       fetches.push_back({s, it->second});
+    } else if (walk.once && !used.count(it->second)) {
+      EmitOpaque(walk, it->second, dtype);
     }
-    fetched_[s] = absl::StrCat(it->second, walk.width > 1 ? "[i].x[u]" : "[i].x[0]");
+    used.insert(it->second);
+    fetched_[s] = FetchedElement(it->second, dtype, walk.width);
     named.insert(s);
   }
   bool small = false;
@@ -395,8 +450,10 @@ void CudaSteps::EmitWalk(const Walk& walk, const Span& span) {
   auto declare = [&] {
     for (const Fetch& fetch : fetches) {
       const Stmt& stmt = k_.stmts[fetch.load];
-      Line(absl::StrCat(PackType(k_.buffers[stmt.buffer].dtype, walk.width), " ", fetch.name, "[", walk.in_flight,
-                        "]", stmt.predicate >= 0 ? " = {}" : "", ";"));
+      const DType dtype = k_.buffers[stmt.buffer].dtype;
+      const std::string kept =
+          walk.width == 1 ? std::string(StorageType(dtype)) : WordsType(walk.width * ir::DTypeSize(dtype));
+      Line(absl::StrCat(kept, " ", fetch.name, "[", walk.in_flight, "]", stmt.predicate >= 0 ? " = {}" : "", ";"));
     }
   };
   if (walk.once) {
@@ -411,7 +468,8 @@ void CudaSteps::EmitWalk(const Walk& walk, const Span& span) {
   std::string guard = absl::StrCat("p < ", count);
   auto steps = StepsOf(walk, span).constant();
   if (!walk.once && walk.in_flight == 1) guard = "";
-  if (walk.once && steps && walk.stride == absl::StrCat(*steps / walk.in_flight) && *steps % walk.in_flight == 0) guard = "";
+  if (walk.once && steps && walk.stride == absl::StrCat(*steps / walk.in_flight) && *steps % walk.in_flight == 0)
+    guard = "";
   if (!fetches.empty()) EmitFetches(walk, span, small, guard, fetches);
   Line("#pragma unroll");
   Open(absl::StrCat("for (int i = 0; i < ", walk.in_flight, "; ++i)"));

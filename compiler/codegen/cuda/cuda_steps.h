@@ -19,14 +19,14 @@ bool Divisible(const ir::Expr& e, int64_t n);
 // elements of the innermost variable: one vector, 16 bytes of memory as a rule. A thread does the steps lane, lane +
 // stride, lane + 2 stride, ...: `in_flight` of them at a time, all their loads before anything else.
 struct Walk {
-  std::vector<Loop> loops;    // from the outermost; steps number their points, the last loop's in vectors
-  std::string inner;          // the variable that a vector runs along; empty: none
-  std::string inner_begin;    // not empty: where every step's vector begins, and `inner` is none of `loops`
+  std::vector<Loop> loops;  // from the outermost; steps number their points, the last loop's in vectors
+  std::string inner;        // the variable that a vector runs along; empty: none
+  std::string inner_begin;  // not empty: where every step's vector begins, and `inner` is none of `loops`
   int64_t width = 1;
   int64_t in_flight = 1;
-  bool once = false;          // every thread does `in_flight` steps at most: no loop around them
-  std::string lane, stride;   // of a thread, and how many share the steps
-  std::string live;           // not empty: stores happen only where it is true
+  bool once = false;         // every thread does `in_flight` steps at most: no loop around them
+  std::string lane, stride;  // of a thread, and how many share the steps
+  std::string live;          // not empty: stores happen only where it is true
 };
 
 // Walks of pieces, by vectors where memory is walked in steps of one. Memory that is fetched in a walk of at most one
@@ -80,7 +80,11 @@ class CudaSteps : public CudaText {
   void DefineInner(const Walk& walk);
   void EmitFetch(const Walk& walk, const Fetch& fetch, bool aligned);
   void StoreVector(const Store& store, size_t number, int64_t width);
+  void EmitOpaque(const Walk& walk, const std::string& name, ir::DType dtype);
   std::string PackType(ir::DType dtype, int64_t width);
+  std::string WordsType(int64_t bytes);
+  std::string Word(const std::string& name, ir::DType dtype, int64_t k);
+  static std::string FetchedElement(const std::string& name, ir::DType dtype, int64_t width);
 
   std::map<std::string, std::string> resident_;  // key -> register array
   int fetched_arrays_ = 0;

@@ -22,8 +22,6 @@ namespace {
 
 constexpr char kSymbol[] = "PREHEAT_KERNEL";
 
-bool IsHalf(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
-
 }  // namespace
 
 CudaText::CudaText(const Kernel& kernel) : k_(kernel), users_(kernel.stmts.size()) {
@@ -151,8 +149,8 @@ bool CudaText::RoundedAtOnce(int s) const {
 std::optional<int> CudaText::OnePlus(const Stmt& add, Op op) const {
   for (int i : {0, 1}) {
     const Stmt &one = k_.stmts[add.args[i]], &other = k_.stmts[add.args[1 - i]];
-    const bool is_one = one.kind == Stmt::Kind::kConstant &&
-                        (one.value == ir::Scalar(1.0) || one.value == ir::Scalar(int64_t{1}));
+    const bool is_one =
+        one.kind == Stmt::Kind::kConstant && (one.value == ir::Scalar(1.0) || one.value == ir::Scalar(int64_t{1}));
     if (is_one && other.kind == Stmt::Kind::kOp && other.op == op) return other.args[0];
   }
   return std::nullopt;
@@ -177,7 +175,13 @@ std::string CudaText::OpValue(const Stmt& stmt) {
     }
     switch (stmt.op) {
       case Op::kExp: return call("ph_near_exp");
-      case Op::kDiv: return call("ph_near_div");
+      case Op::kDiv:
+        // One reciprocal for all that a number divides.
+        if (!varying_.count(stmt.args[1]) && !stored_exactly_.count(number)) {
+          math_.insert("ph_near_reciprocal");
+          return absl::StrCat("(", args[0], " * ph_near_reciprocal(", args[1], "))");
+        }
+        return call("ph_near_div");
       case Op::kReciprocal: return call("ph_near_reciprocal");
       case Op::kErf: return call("ph_near_erf");
       case Op::kTanh: return call(RoundedAtOnce(number) ? "ph_rough_tanh" : "ph_near_tanh");
@@ -226,8 +230,17 @@ void CudaText::Define(int s) {
   Line(absl::StrCat("if (", outside, ") *error = ", stmt.error_site, ";"));
 }
 
+int CudaText::Unrounded(const Store& store) const {
+  const Stmt& stmt = k_.stmts[store.value];
+  const DType dtype = k_.buffers[store.buffer].dtype;
+  if (stmt.kind != Stmt::Kind::kCast || stmt.dtype != dtype || !IsHalf(dtype)) return store.value;
+  const DType from = k_.stmts[stmt.args[0]].dtype;  // f32 is rounded by the store itself
+  return from == DType::kF32 || IsHalf(from) ? stmt.args[0] : store.value;
+}
+
 std::string CudaText::Stored(const Store& store) {
-  return StoreText(Ref(store.value), k_.stmts[store.value].dtype, k_.buffers[store.buffer].dtype, math_);
+  const int value = Unrounded(store);
+  return StoreText(Ref(value), k_.stmts[value].dtype, k_.buffers[store.buffer].dtype, math_);
 }
 
 std::string CudaText::StoreStatement(const Store& store) {
@@ -240,13 +253,9 @@ int64_t CudaText::AccumulatorBytes(const Accumulator& a) {
   return std::max<int64_t>(4, ir::DTypeSize(a.dtype)) + (IsArg(a.op) ? 8 : 0);
 }
 
-std::string CudaText::SharedType(DType dtype) {
-  return dtype == DType::kBool ? "int" : std::string(CType(dtype));
-}
+std::string CudaText::SharedType(DType dtype) { return dtype == DType::kBool ? "int" : std::string(CType(dtype)); }
 
-std::string CudaText::Identity(int a) const {
-  return IdentityText(k_.accumulators[a].op, k_.accumulators[a].dtype);
-}
+std::string CudaText::Identity(int a) const { return IdentityText(k_.accumulators[a].op, k_.accumulators[a].dtype); }
 
 void CudaText::DeclareAccumulators(const std::vector<int>& accumulators) {
   for (int a : accumulators) {

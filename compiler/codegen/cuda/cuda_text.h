@@ -14,6 +14,7 @@
 
 namespace preheat::codegen {
 
+inline bool IsHalf(ir::DType dtype) { return dtype == ir::DType::kBF16 || dtype == ir::DType::kF16; }
 inline bool IsArg(ir::Op op) { return op == ir::Op::kArgMax || op == ir::Op::kArgMin; }
 
 // Threads of a warp, and of most blocks.
@@ -44,6 +45,8 @@ class CudaText {
   // "b2[index]" or, of a load that was fetched already, where it is.
   std::string Element(const Stmt& load);
   std::string Stored(const Store& store);  // the value as memory holds it
+  // The statement that a store takes, before it was rounded to what memory holds.
+  int Unrounded(const Store& store) const;
   std::string StoreStatement(const Store& store);
 
   // --- Reductions ---
@@ -58,6 +61,7 @@ class CudaText {
   std::string lanes_;                   // "[u]" where every accumulator and column value is an array over a vector
   std::map<int, std::string> fetched_;  // loads whose element is in a register or shared memory
   std::set<int> arrays_;                // statements that are arrays over a vector
+  std::set<int> varying_;               // statements that differ from element to element where text is printed now
   std::map<int, int64_t> aligned_;      // buffers accessed by vectors: the alignment they need
   std::set<std::string> types_, math_;
   std::string head_;  // declarations at the kernel's begin
@@ -74,10 +78,10 @@ class CudaText {
   bool RoundedAtOnce(int s) const;
   std::optional<int> OnePlus(const Stmt& add, ir::Op op) const;
 
-  bool narrow_ = false;             // holds 16-bit floats: functions need not be better than those by far
+  bool narrow_ = false;  // holds 16-bit floats: functions need not be better than those by far
   std::vector<std::vector<int>> users_;
-  std::set<int> stored_exactly_;    // statements that memory takes as another type than bf16
-  std::set<int> reduced_;           // that an accumulator takes
+  std::set<int> stored_exactly_;  // statements that memory takes as another type than bf16
+  std::set<int> reduced_;         // that an accumulator takes
   std::string out_;
   int indent_ = 1;
 };

@@ -12,7 +12,8 @@ using ir::Expr;
 namespace {
 
 constexpr int64_t kRowsInFlight = 4;  // of a thread
-constexpr int64_t kFewRows = 32;      // one thread goes through as many by itself
+constexpr int64_t kFewRows = 32;      // one thread goes through as many by itself, if there are
+constexpr int64_t kManyThreads = int64_t{1} << 16;
 
 int64_t PowerOfTwoFrom(int64_t n) {
   int64_t power = 1;
@@ -73,7 +74,8 @@ class ColumnEmitter : public CudaSteps {
     launch_.shared_bytes = launch_.scratch_bytes = Expr(0);
     Expr items(1);
     for (const Loop& loop : outer_) items = items * loop.size;
-    alone_ = rows_ >= 0 && rows_ <= kFewRows;
+    const auto threads = (items * Vectors()).constant();
+    alone_ = rows_ >= 0 && rows_ <= kFewRows && (rows_ <= kRowsInFlight || !threads || *threads >= kManyThreads);
     if (alone_) {
       launch_.threads_x = kBlock;
       launch_.grid = Expr::CeilDiv(items * Vectors(), Expr(kBlock));
@@ -112,8 +114,8 @@ class ColumnEmitter : public CudaSteps {
     } else {
       Line(absl::StrCat("const long tiles = (", vectors, " + ", launch_.threads_x - 1, ") / ", launch_.threads_x, ";"));
       Line("const long item = ph_quotient((long)blockIdx.x, tiles);");
-      Line(absl::StrCat("const long slot = ((long)blockIdx.x - item * tiles) * ", launch_.threads_x,
-                        " + threadIdx.x;"));
+      Line(
+          absl::StrCat("const long slot = ((long)blockIdx.x - item * tiles) * ", launch_.threads_x, " + threadIdx.x;"));
       Line(absl::StrCat("const bool live = slot < ", vectors, ";"));
       Line(absl::StrCat("const long c_first = (live ? slot : ", vectors, " - 1) * ", width_, ";"));
       Line("long q;");
@@ -233,8 +235,8 @@ class ColumnEmitter : public CudaSteps {
   const Loop tile_;
   const std::vector<Loop> outer_;
   int64_t width_ = 1;
-  int64_t rows_ = 0;      // of the longest stage; -1: not known
-  bool alone_ = false;    // a thread goes through all rows of its columns
+  int64_t rows_ = 0;    // of the longest stage; -1: not known
+  bool alone_ = false;  // a thread goes through all rows of its columns
   int64_t shared_bytes_ = 0;
   CudaLaunch launch_;
 };

@@ -203,7 +203,10 @@ class PutRowsEmitter {
     for (const std::string& s : e.Symbols()) {
       if (!locals_.count(s)) symbols_.insert(s);
     }
-    return absl::StrCat("(", IndexText(e, [](const std::string& s) { return s; }, math_), ")");
+    return absl::StrCat("(",
+                        IndexText(
+                            e, [](const std::string& s) { return s; }, math_),
+                        ")");
   }
   std::string Element(const Array& a, const schedule::Index& index) {
     Expr at = a.offset;
@@ -223,8 +226,7 @@ class PutRowsEmitter {
 
   absl::StatusOr<CudaKernel> Finish(const std::string& body) {
     loops_.symbols.assign(symbols_.begin(), symbols_.end());
-    std::string head =
-        absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", kThreads, ") ", kSymbol, "(");
+    std::string head = absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", kThreads, ") ", kSymbol, "(");
     for (size_t b = 0; b < loops_.buffers.size(); ++b) {
       absl::StrAppend(&head, loops_.buffers[b].written ? "" : "const ",
                       std::string(StorageType(loops_.buffers[b].dtype)), "* __restrict__ b", b, ", ");

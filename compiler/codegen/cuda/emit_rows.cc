@@ -92,16 +92,18 @@ class RowEmitter : public CudaSteps {
     auto items = k_.extent.constant();
     const bool few = items && *items < kFewItems;
     if (longest_ > 0 && longest_ <= (few ? kWarp : kWarp * kWarpSteps)) {
-      const bool by_one = longest_ <= kWarp && std::all_of(plans_.begin(), plans_.end(), [](const auto& plan) {
-        return plan.second.width == 1;
-      });
+      const bool by_one = longest_ <= kWarp && std::all_of(plans_.begin(), plans_.end(),
+                                                           [](const auto& plan) { return plan.second.width == 1; });
       launch_.threads_x = by_one && !few ? 1 : std::min(kWarp, PowerOfTwoFrom(longest_));
       launch_.threads_y = kBlock / launch_.threads_x;
     } else {
       launch_.threads_x = longest_ == 0 ? kBlock : 64;
       const int64_t most_steps = few ? 1 : 4;
-      while (longest_ > 0 && launch_.threads_x < 512 && Steps(longest_, launch_.threads_x) > most_steps)
-        launch_.threads_x *= 2;
+      auto too_few = [&](int64_t threads) {
+        const int64_t steps = Steps(longest_, threads);
+        return steps > 1 && (steps > most_steps || words_ * steps > kResidentWords);
+      };
+      while (longest_ > 0 && launch_.threads_x < 512 && too_few(launch_.threads_x)) launch_.threads_x *= 2;
       if (longest_ > 0 && (few || words_ * Steps(longest_, 512) > kResidentWords) && Steps(longest_, 512) > 1)
         launch_.threads_x = 1024;
     }
@@ -169,7 +171,8 @@ class RowEmitter : public CudaSteps {
       const auto steps = StepsOf(walk, span).constant();
       const int64_t rounds = steps ? Steps(*steps, launch_.threads_x) : 0;
       walk.once = rounds > 0 && rounds * plan.words <= kResidentWords && rounds <= 16;
-      walk.in_flight = walk.once ? rounds : std::clamp<int64_t>(16 / std::max<int64_t>(1, plan.words), 1, kMostInFlight);
+      walk.in_flight =
+          walk.once ? rounds : std::clamp<int64_t>(16 / std::max<int64_t>(1, plan.words), 1, kMostInFlight);
       EmitWalk(walk, span);
     }
     Combine(stage.accumulators);

@@ -64,10 +64,9 @@ class TransposedEmitter : public CudaSteps {
     }
     // The loop that the stores run along is walked fastest.
     const auto& stores = stage_->pieces[0].stores;
-    const bool first_fastest =
-        !stores.empty() && std::all_of(stores.begin(), stores.end(), [&](const Store& store) {
-          return WalksBy(store.index, stage_->loops[0].var, 1);
-        });
+    const bool first_fastest = !stores.empty() && std::all_of(stores.begin(), stores.end(), [&](const Store& store) {
+      return WalksBy(store.index, stage_->loops[0].var, 1);
+    });
     fast_ = stage_->loops[first_fastest ? 0 : 1], slow_ = stage_->loops[first_fastest ? 1 : 0];
     int64_t bytes = 0;
     for (int s : stage_->pieces[0].body) {
@@ -168,8 +167,8 @@ class TransposedEmitter : public CudaSteps {
     Span span = SpanOf(stage_->pieces[0]);
     span.begin = Expr(0), span.end = fast_.size;
     for (const Tile& tile : tiles_) {
-      fetched_[tile.load] = absl::StrCat("tile", tile.load, "[(int)", fast_.var, " * ", tile.pitch, " + (int)",
-                                         slow_.var, "]");
+      fetched_[tile.load] =
+          absl::StrCat("tile", tile.load, "[(int)", fast_.var, " * ", tile.pitch, " + (int)", slow_.var, "]");
     }
     Walk walk;
     walk.loops = {slow_, fast_};

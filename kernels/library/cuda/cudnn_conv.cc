@@ -21,10 +21,10 @@ namespace {
 using cudnn::Descriptor;
 
 constexpr int64_t kMostWorkspace = int64_t{256} << 20;
-constexpr int kFloat = 0, kDouble = 1, kHalf = 2, kBFloat16 = 9;               // data types
-constexpr int kCrossCorrelation = 1, kAdd = 0, kRelu = 100;                    // modes
-constexpr int kModeFallback = 2, kModeA = 3;                                   // of heuristics
-constexpr int kTensorCore = 0, kDownConvert = 1, kRuntimeCompilation = 0;      // notes
+constexpr int kFloat = 0, kDouble = 1, kHalf = 2, kBFloat16 = 9;                // data types
+constexpr int kCrossCorrelation = 1, kAdd = 0, kRelu = 100;                     // modes
+constexpr int kModeFallback = 2, kModeA = 3;                                    // of heuristics
+constexpr int kTensorCore = 0, kDownConvert = 1, kRuntimeCompilation = 0;       // notes
 constexpr int64_t kFirst = 1, kSecond = 2, kResult = 3, kBias = 4, kOther = 5;  // uids of what has memory
 
 std::atomic<bool> g_allow_tf32{true};
@@ -236,9 +236,10 @@ class Builder {
       cudnn::DescriptorType type;
       int attributes[6];
     };
-    const Form form = p_.op == PREHEAT_LIB_CONV              ? Form{cudnn::kConvForward, {700, 701, 702, 704, 703, 705}}
-                      : p_.op == PREHEAT_LIB_CONV_GRAD_INPUT ? Form{cudnn::kConvBackwardData, {706, 707, 708, 711, 709, 710}}
-                                                             : Form{cudnn::kConvBackwardFilter, {712, 713, 714, 717, 716, 715}};
+    const Form form = p_.op == PREHEAT_LIB_CONV ? Form{cudnn::kConvForward, {700, 701, 702, 704, 703, 705}}
+                      : p_.op == PREHEAT_LIB_CONV_GRAD_INPUT
+                          ? Form{cudnn::kConvBackwardData, {706, 707, 708, 711, 709, 710}}
+                          : Form{cudnn::kConvBackwardFilter, {712, 713, 714, 717, 716, 715}};
     Descriptor operation(api_, form.type);
     const double one = 1, zero = 0;
     const float one_float = 1, zero_float = 0;
@@ -377,7 +378,8 @@ class CudnnConv : public PreparedCall {
     std::vector<int64_t> uids = {kFirst, kSecond, kResult};
     std::vector<const void*> pointers = {addresses.operands[0], addresses.operands[1], addresses.result};
     size_t step = 0;
-    for (const auto& [has, uid] : {std::pair{problem_.bias.has_value(), kBias}, {problem_.residual.has_value(), kOther}}) {
+    for (const auto& [has, uid] :
+         {std::pair{problem_.bias.has_value(), kBias}, {problem_.residual.has_value(), kOther}}) {
       if (!has) continue;
       uids.push_back(uid);
       pointers.push_back(addresses.epilogue[step++]);
