@@ -16,6 +16,7 @@
 #include "compiler/draft.h"
 #include "compiler/ir/print.h"
 #include "compiler/ir/verify.h"
+#include "compiler/leave_to_torch.h"
 #include "compiler/passes/eliminate_dead_code.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/report.h"
@@ -132,6 +133,7 @@ absl::StatusOr<Canonical> Canonicalize(capture::AtenProgram source, const std::m
   if (options.freeze) FreezeInputs(canonical.program);
   decompose::LowerOptions lower;
   lower.exclude.assign(options.exclude.begin(), options.exclude.end());
+  if (DeviceKindOf(options.target) == DeviceKind::kCuda) lower.leave = LeaveToTorchOnGpu(canonical.program);
   ASSIGN_OR_RETURN(canonical.graph, decompose::Lower(canonical.program, lower));
   RETURN_IF_ERROR(ir::Verify(canonical.graph));
   canonical.ir_text = ir::Print(canonical.graph);

@@ -131,13 +131,15 @@ class LayOut {
 
   // Row-major in memory, seen through reshapes.
   bool IsDense(Value v) const {
+    const Value seen = v;
     while (v.node->op() == Op::kReshape) v = v.node->operand(0);
     if (v.node->op() == Op::kInput) {
       return SameStrides(v.shape(), graph_.inputs()[v.node->Int("index")].strides, ir::RowMajorStrides(v.shape()));
     }
-    if (users_.IsOutput(v)) return false;
-    return v.node->op() == Op::kConstant || !(ir::IsView(v.node->op()) || lies_.count(v) != 0 ||
-                                              v.node->op() == Op::kMatMul || v.node->op() == Op::kFused);
+    if (users_.IsOutput(v) || ir::IsView(v.node->op()) || lies_.count(v) != 0) return false;
+    // A product that is read permuted may be stored so; one that is read reshaped is not: schedule/layout.h.
+    const bool product = v.node->op() == Op::kMatMul || v.node->op() == Op::kFused;
+    return !product || seen != v;
   }
 
   // The operand as it is to lie.

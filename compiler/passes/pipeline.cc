@@ -14,6 +14,7 @@
 #include "compiler/passes/eliminate_dead_code.h"
 #include "compiler/passes/fold_channel_scales.h"
 #include "compiler/passes/fold_constants.h"
+#include "compiler/passes/fold_narrow_norms.h"
 #include "compiler/passes/form_library_epilogues.h"
 #include "compiler/passes/lay_out_convolutions.h"
 #include "compiler/passes/merge_matmul_views.h"
@@ -21,6 +22,7 @@
 #include "compiler/passes/simplify.h"
 #include "compiler/passes/split_reductions.h"
 #include "compiler/passes/spread_reductions.h"
+#include "compiler/passes/sum_channel_filters.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 
@@ -34,6 +36,7 @@ constexpr Pass kPasses[] = {
     {"fold_constants", "once more: simplify turns views of fills into fills", FoldConstants},
     {"eliminate_common", "after simplify, which makes equal what was only equivalent", EliminateCommon},
     {"fold_channel_scales", "before form_library_epilogues: a scale between would end its chains", FoldChannelScales},
+    {"fold_narrow_norms", "beside it, for 16-bit floats", FoldNarrowNorms, For::kGpu},
     {"merge_matmul_views", "before form_library_epilogues, which fuses the matmul that it leaves", MergeMatmulViews},
     {"simplify", "the views and scales of the last two passes meet those that were there", Simplify},
     {"eliminate_common", "activations of one value are found only where it is computed once", EliminateCommon},
@@ -49,6 +52,8 @@ constexpr Pass kPasses[] = {
      For::kGpu},
     {"split_reductions", "after simplify, which would put the two halves together again", SplitReductions, For::kCpu},
     {"spread_reductions", "in its place where blocks of threads are to be kept busy", SpreadReductions, For::kGpu},
+    {"sum_channel_filters", "after choose_channels_last and simplify: it stores filters by pads of nothing",
+     SumChannelFilters, For::kGpu},
     {"eliminate_dead_code", "at the end: what was replaced goes", EliminateDeadCode},
     {"lay_out_convolutions", "last: simplify would take its copies for nothing", LayOutConvolutions, For::kGpu},
 };

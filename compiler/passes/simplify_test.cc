@@ -104,6 +104,8 @@ const Equation kEquations[] = {
     {"%p = permute(%v) {dims = [2, 0, 1]}\n%r = permute(%p) {dims = [1, 0, 2]}", "%r = permute(%v) {dims = [0, 2, 1]}"},
     {"%p = permute(%v) {dims = [2, 0, 1]}\n%r = permute(%p) {dims = [1, 2, 0]}", "%v"},
     {"%r = permute(%s) {dims = [1, 0, 3, 2]}", "%r = reshape(%s) {shape = (n, 1, 3, 1)}"},
+    {"%p = broadcast(%s) {shape = (2, n, 5, 3)}\n%r = permute(%p) {dims = [0, 3, 1, 2]}",
+     "%p = permute(%s) {dims = [0, 3, 1, 2]}\n%r = broadcast(%p) {shape = (2, 3, n, 5)}"},
     {"%r = broadcast(%x) {shape = (n, 3)}", "%x"},
     {"%p = broadcast(%s) {shape = (2, n, 1, 3)}\n%r = broadcast(%p) {shape = (2, n, 5, 3)}",
      "%r = broadcast(%s) {shape = (2, n, 5, 3)}"},

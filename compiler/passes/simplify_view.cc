@@ -27,6 +27,10 @@ Value PermuteTwice(const Match& m, Builder& b) {
   return b.Permute(x(m), std::move(dims));
 }
 
+Value BroadcastPermuted(const Match& m, Builder& b) {
+  return b.BroadcastTo(b.Permute(x(m), m.nodes[0]->Ints("dims")), m.root.shape());
+}
+
 // Only dimensions of one element change their place: the elements stay in order.
 bool MovesOnlyOnes(const Match& m) {
   int64_t last = -1;
@@ -98,6 +102,8 @@ RuleSet ViewRules() {
        {
            {"permute that moves only ones = reshape", Is(Op::kPermute, {x}), ReshapeX, MovesOnlyOnes},
            {"permute of permute = permute", Is(Op::kPermute, {Is(Op::kPermute, {x})}), PermuteTwice},
+           {"permute of broadcast = broadcast of permute", Is(Op::kPermute, {Is(Op::kBroadcast, {x})}),
+            BroadcastPermuted},
            {"permute of fill = fill", Is(Op::kPermute, {AnyFill(c)}), FillOfRoot},
        }},
       {Op::kBroadcast,

@@ -45,6 +45,14 @@ constexpr int64_t kLargeRegion = 1 << 16;
 bool IsLeaf(Op op) { return op == Op::kFill || op == Op::kIota || op == Op::kSize; }
 bool InMemory(Op op) { return op == Op::kInput || op == Op::kConstant; }
 
+// A pad by nothing: the passes' word for "to be stored as it is".
+bool PadsNothing(const Node& node) {
+  if (node.op() != Op::kPad) return false;
+  const auto nothing = [](const Expr& e) { return e == Expr(0); };
+  const std::vector<Expr>&low = node.Exprs("low"), &high = node.Exprs("high");
+  return std::all_of(low.begin(), low.end(), nothing) && std::all_of(high.begin(), high.end(), nothing);
+}
+
 int OwnCost(const Node& node) {
   if (ir::IsView(node.op()) || IsLeaf(node.op())) return 0;
   switch (node.op()) {
@@ -181,7 +189,7 @@ class Fuser {
     cost_[id] = cost, loads_[id] = std::min(loads, 1000), whole_loads_[id] = std::min(whole, 1000);
     // With one load of its own size, computing it again reads as much as it would itself be read, and spares the store.
     bool costly = cost >= kCostlyOps || whole >= 2;
-    if (ir::IsReduction(node.op())) roots_.insert(node.result());
+    if (ir::IsReduction(node.op()) || PadsNothing(node)) roots_.insert(node.result());
     if (!ir::IsView(node.op()) && !IsLeaf(node.op()) && uses[id] > 1 && costly) roots_.insert(node.result());
     if (cost > 400 || loads > 48) {  // bounds the size of what is inlined
       if (!ir::IsView(node.op())) roots_.insert(node.result());

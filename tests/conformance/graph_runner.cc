@@ -154,6 +154,7 @@ absl::StatusOr<std::vector<HostTensor>> GraphRunner::Run(const std::vector<HostT
                                                &load, &executable)));
   std::unique_ptr<preheat_executable, decltype(&preheat_executable_release)> own(executable,
                                                                                  preheat_executable_release);
+  preheat_allow_tf32_convolutions(0);  // held against the evaluator as float32
   preheat_bind_options bind{};
   preheat_session* session = nullptr;
   RETURN_IF_ERROR(Take(preheat_bind(executable, &bind, &session)));

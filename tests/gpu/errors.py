@@ -5,6 +5,7 @@ errors.py        (a server in PREHEAT_SERVER)      prints a line a case; fails i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -124,11 +125,13 @@ def memory(cases: Cases) -> None:
         return x.sum(-1)
 
     session = session_of(cases.client, large, x, w)
-    torch.cuda.empty_cache()
     out = torch.empty(rows, device="cuda", dtype=torch.bfloat16)
-    held = []
-    free, _ = torch.cuda.mem_get_info()
-    held.append(torch.empty(free - (1 << 30), dtype=torch.uint8, device="cuda"))
+    torch.cuda.empty_cache()
+    held: list[torch.Tensor] = []
+    for size in (1 << 30, 1 << 26):
+        with contextlib.suppress(torch.OutOfMemoryError):
+            while True:
+                held.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
     cases.expect("too little memory", "out_of_memory", lambda: session.run_into([x, w], [out]))
     held.clear()
     torch.cuda.empty_cache()

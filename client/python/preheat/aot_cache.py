@@ -100,8 +100,22 @@ class _Entry(OutputCode):
 
 def tag(config: Config) -> str:
     """What keeps entries of other compilers, versions and options apart."""
-    shaping = [_sources(), config.freeze, config.exclude, config.target, torch.compiler.config.cache_key_tag]
+    shaping = [
+        _sources(),
+        config.freeze,
+        config.exclude,
+        config.target,
+        torch.compiler.config.cache_key_tag,
+        _attention(),
+    ]
     return f"preheat {hashlib.sha256(json.dumps(shaping).encode()).hexdigest()}"
+
+
+def _attention() -> list[bool]:
+    """The kernels of attention that are allowed, of which tracing chooses one. Torch's own key does not hold them."""
+    cuda = torch.backends.cuda
+    enabled = (cuda.flash_sdp_enabled, cuda.mem_efficient_sdp_enabled, cuda.math_sdp_enabled, cuda.cudnn_sdp_enabled)
+    return [bool(one()) for one in enabled]
 
 
 @functools.cache

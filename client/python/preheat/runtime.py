@@ -322,6 +322,9 @@ class Session:
 
     def run(self, inputs: Sequence[torch.Tensor | int]) -> list[torch.Tensor]:
         """`inputs`: every input that is not frozen, in order, sizes as ints. Everything is checked."""
+        wanted = len(self.executable.inputs) - len(self.frozen)
+        if len(inputs) != wanted:
+            raise PreheatError("INVALID_ARGUMENT", "input_count", f"expected {wanted} inputs, got {len(inputs)}")
         infos = iter(self.frozen)
         given = iter(inputs)
         every = [next(infos) if info.frozen else next(given) for info in self.executable.inputs]

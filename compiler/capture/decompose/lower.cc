@@ -140,6 +140,7 @@ class Lowering {
   absl::Status AddNode(const AtenNode& node) {
     builder_.SetDebugId(node.debug_id);
     if (IsExcluded(node.op)) return AddExtern(node, "excluded by an option");
+    if (options_.leave && options_.leave(node)) return AddExtern(node, "torch's kernel is the faster one");
     if (exact_ && TakesTruths(program_, node)) {
       if (auto row = TruthRows().find(node.op); row != TruthRows().end()) return AddBy(row->second, node);
     }

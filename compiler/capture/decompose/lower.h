@@ -1,6 +1,7 @@
 #ifndef PREHEAT_COMPILER_CAPTURE_DECOMPOSE_LOWER_H_
 #define PREHEAT_COMPILER_CAPTURE_DECOMPOSE_LOWER_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ struct LowerOptions {
   bool strict = false;
   // Operators to leave to the extern handler: "aten.gelu" (every overload) or "aten.gelu.default".
   std::vector<std::string> exclude;
+  // Further nodes to leave to it, where this is set and says so.
+  std::function<bool(const capture::AtenNode& node)> leave = {};
 };
 
 // The program in core operators. It must be functional (capture/functionalize.h) and checked

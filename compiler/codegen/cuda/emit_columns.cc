@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kRowsInFlight = 4;  // of a thread
 constexpr int64_t kFewRows = 32;      // one thread goes through as many by itself, if there are
 constexpr int64_t kManyThreads = int64_t{1} << 16;
+constexpr int64_t kWindowRows = 128;   // of windows, by itself where columns alone fill the GPU:
+constexpr int64_t kBusyThreads = int64_t{1} << 17;
 
 int64_t PowerOfTwoFrom(int64_t n) {
   int64_t power = 1;
@@ -76,6 +78,7 @@ class ColumnEmitter : public CudaSteps {
     for (const Loop& loop : outer_) items = items * loop.size;
     const auto threads = (items * Vectors()).constant();
     alone_ = rows_ >= 0 && rows_ <= kFewRows && (rows_ <= kRowsInFlight || !threads || *threads >= kManyThreads);
+    alone_ = alone_ || (rows_ >= 0 && rows_ <= kWindowRows && threads && *threads >= kBusyThreads);
     if (alone_) {
       launch_.threads_x = kBlock;
       launch_.grid = Expr::CeilDiv(items * Vectors(), Expr(kBlock));
