@@ -73,8 +73,21 @@ def truths() -> Iterator[Case]:
         yield f"truth_polygamma_{n}", lambda v, k=n: torch.polygamma(k, v), (b,)
     kinds = [f"{shifted}chebyshev_polynomial_{k}" for shifted in ("", "shifted_") for k in "tuvw"]
     kinds += ["hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"]
-    for fn in (torch.atan2, torch.xlogy, s.xlog1py, s.zeta, *(getattr(s, kind) for kind in kinds)):
+    for fn in (torch.xlogy, s.xlog1py, s.zeta, *(getattr(s, kind) for kind in kinds)):
         yield f"truth_{fn.__name__}", fn, (a, b)
+    yield "truth_pow", lambda v, w: torch.pow(v.double(), w.double()), (a, b)
+    yield "integer_lgamma", lambda v: (torch.lgamma(v), torch.mvlgamma(v.abs() + 1, 1)), (torch.arange(-3, 60),)
+    degrees, points = torch.arange(-2.0, 14).repeat(9), torch.linspace(-3, 3, 9).repeat_interleave(16)
+    for fn in [getattr(s, kind) for kind in kinds[:8]]:
+        yield fn.__name__, fn, (points, degrees)
+    yield (
+        "chebyshev_high",
+        lambda v, n: s.chebyshev_polynomial_t(v, n),
+        (torch.linspace(-1, 1, 7), i(7, low=50, high=90)),
+    )
+    yield "frexp", torch.frexp, (torch.tensor([0.0, -0.0, 1.0, -1.0, 0.75, 1e-40, -3e38, INF, NAN, 2.0, 1.9999999]),)
+    yield "logcumsumexp", lambda v: (v.logcumsumexp(1), (v * 200).logcumsumexp(0)), (f(4, 6),)
+    yield "logcumsumexp_infinite", lambda v: v.logcumsumexp(0), (torch.tensor([-INF, -INF, 2.0, -INF, INF, 1.0]),)
     yield "integer_erfinv_ndtri", lambda v: (torch.erfinv(v), s.ndtri(v)), (torch.arange(-3, 4),)
 
 
@@ -113,7 +126,7 @@ def _strided_after_a_write(v: Tensor) -> tuple[Tensor, ...]:
     near = row.as_strided((3,), (4,), 2)
     near.add_(10)
     row.neg_()
-    return w, near, row.as_strided((4,), (6,))
+    return w, near, row.as_strided((3,), (6,))
 
 
 def memory() -> Iterator[Case]:

@@ -10,8 +10,12 @@ import contextlib
 import contextvars
 import functools
 import hashlib
+import importlib
 import json
+import os
 import pathlib
+import sys
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -36,6 +40,7 @@ def used(config: Config, restore: Restore) -> Iterator[None]:
     token = _restore.set(restore)
     try:
         with (
+            _code_generators_on_demand(),
             torch.compiler.config.patch(cache_key_tag=tag(config)),
             # An entry holds the backward graph too: it is compiled at once, not when it is first run.
             torch._functorch.config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True),
@@ -57,6 +62,48 @@ def _without_inductors_backends() -> contextlib.AbstractContextManager[Any]:
         "custom_backend_codegen_configs": {},
     }
     return mock.patch.multiple(codecache, **{k: v for k, v in nothing.items() if hasattr(codecache, k)})
+
+
+_KERNEL_SOURCE = "user_defined_triton_kernel_transitive_closure_source_code"
+
+
+@contextlib.contextmanager
+def _code_generators_on_demand() -> Iterator[None]:
+    """Torch's key asks Inductor for the source of users' Triton kernels, and its wrapper for a log of Inductor's: both
+    import all of its code generators, a large part of a first call, even where there is nothing to ask or to log. Here
+    these two modules are imported when something else is looked up in them, or the function is called.
+    """
+    late = [_LateModule("torch._inductor.codegen.wrapper", _KERNEL_SOURCE, None)]
+    if os.environ.get("TORCH_COMPILE_DEBUG", "0") != "1":
+        late.append(_LateModule("torch._inductor.debug", "enable_aot_logging", contextlib.nullcontext))
+    late = [module for module in late if module.__name__ not in sys.modules]
+    sys.modules.update({module.__name__: module for module in late})
+    try:
+        yield
+    finally:
+        for module in late:
+            module.leave()
+
+
+class _LateModule(types.ModuleType):
+    """Stands for a module of which one function's name is taken, with what to call instead; None: the function."""
+
+    def __init__(self, name: str, function: str, instead: Callable[..., Any] | None) -> None:
+        super().__init__(name)
+        setattr(self, function, instead or (lambda *given: getattr(self._module(), function)(*given)))
+
+    def leave(self) -> None:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+
+    def _module(self) -> types.ModuleType:
+        self.leave()
+        return importlib.import_module(self.__name__)
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):  # the import system's own questions
+            raise AttributeError(attribute)
+        return getattr(self._module(), attribute)
 
 
 def is_on() -> bool:

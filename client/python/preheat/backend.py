@@ -139,6 +139,7 @@ class _Boundary:
     def __init__(self, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> None:
         self.kinds: list[program_pb2.Input.Kind] = []
         self.names: list[str] = []
+        self.operators = collections.Counter(_spelling(n) for n in gm.graph.nodes if n.op.startswith("call_"))
         placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
         for node, example in zip(placeholders, example_inputs, strict=False):
             source = getattr(node.meta.get("grapharg"), "source", None)
@@ -162,6 +163,12 @@ def _kind(example: Any, name: str) -> program_pb2.Input.Kind:
     if isinstance(example, torch.nn.Parameter):
         return program_pb2.Input.PARAMETER
     return program_pb2.Input.BUFFER if "._buffers[" in name else program_pb2.Input.USER
+
+
+def _spelling(node: fx.Node) -> str:
+    """A node of Dynamo's graph, before it is one of ATen: "getattr.T", "tanh"."""
+    name = getattr(node.target, "__name__", None) or str(node.target)
+    return f"getattr.{node.args[1]}" if node.target is getattr else name
 
 
 def _dynamo_index(node: fx.Node) -> int | None:
@@ -209,7 +216,7 @@ def _compile(
                 raise
             return _in_pieces(cut, kind, config, boundary)
         if not built.proto.nodes:
-            _record_empty(built, kind, start)
+            _record_empty(built, kind, start, boundary)
             return eager
         return _submit(kind, config, built, eager, start)
 
@@ -230,10 +237,10 @@ def _submit(
     return _fetch(kind, config, built, eager, start)
 
 
-def _record_empty(built: program.BuiltProgram, kind: str, start: float) -> None:
-    """A graph with nothing to compute: arguments come back, or constants."""
+def _record_empty(built: program.BuiltProgram, kind: str, start: float, boundary: _Boundary | None) -> None:
+    """A graph with nothing to compute: arguments come back, or constants, or nothing that its operators gave."""
     aliases = sum(result.kind == "argument" for result in built.results)
-    native = {"aten.alias.default": aliases} if aliases else {}
+    native = {"aten.alias.default": aliases} if aliases else dict(boundary.operators if boundary is not None else {})
     counts.record(counts.Graph("", kind, "empty", time.monotonic() - start, native_ops=native))
 
 

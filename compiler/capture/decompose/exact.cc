@@ -33,10 +33,8 @@ const std::set<std::string>& Functions() {
                                                        "special_xlogy",
                                                        "special_xlog1py",
                                                        "special_entr",
-                                                       "lgamma",
                                                        "digamma",
                                                        "polygamma",
-                                                       "mvlgamma",
                                                        "i0",
                                                        "special_i0e",
                                                        "special_i1",
@@ -71,15 +69,21 @@ const std::set<std::string>& Functions() {
   return *names;
 }
 
-// Of integers these are 0, infinite or not a number, which every formula gives; of other floats they are eager's own.
+// Of integers these have forms that give eager's floats; of floats they are eager's own.
 const std::set<std::string>& PlainOfIntegers() {
-  static const auto* names = new std::set<std::string>{"erfinv", "special_erfinv", "special_ndtri"};
+  static const auto* names =
+      new std::set<std::string>{"erfinv", "special_erfinv", "special_ndtri", "lgamma", "special_gammaln"};
   return *names;
 }
 
 std::string BaseName(const std::string& op) {
   size_t start = op.find('.') + 1;
   return op.substr(start, op.find('.', start) - start);
+}
+
+bool IsOne(const capture::Argument* argument) {
+  const ir::Expr* e = argument == nullptr ? nullptr : std::get_if<ir::Expr>(argument);
+  return e != nullptr && *e == ir::Expr(1);
 }
 
 bool IsFloating(const AtenProgram& program, int id) {
@@ -105,6 +109,7 @@ bool IsEagersOwn(const AtenProgram& program, const AtenNode& node) {
   std::string name = BaseName(node.op);
   if (Functions().count(name) != 0) return true;
   int operand = capture::FirstOperand(node);
+  if (name == "mvlgamma") return !IsOne(node.Find("p")) || IsFloating(program, operand);
   if (PlainOfIntegers().count(name) != 0) return operand < 0 || IsFloating(program, operand);
   return Sums().count(name) != 0 && operand >= 0 && IsFloating(program, operand);
 }

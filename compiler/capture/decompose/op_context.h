@@ -127,6 +127,7 @@ OpTable PaddingOps();
 OpTable SearchOps();
 OpTable SpecialOps();
 OpTable BesselOps();
+OpTable OrthogonalOps();
 OpTable UpsampleOps();
 OpTable CreationOps();
 OpTable MatMulOps();

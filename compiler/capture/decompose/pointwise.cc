@@ -323,6 +323,24 @@ Value Hypot(OpContext& c, Value x, Value y) {
   return c.b.Where(infinite, Like(c.b, large, INFINITY), length);
 }
 
+// x = mantissa 2^exponent with |mantissa| in [1/2, 1), in f64, which holds every power that an f32 needs.
+void Frexp(OpContext& c) {
+  Builder& b = c.b;
+  Value given = c.Tensor("self");
+  if (!given || given.dtype() == DType::kF64) return c.Refuse("f64");
+  Value x = b.Cast(given, DType::kF64), size = b.Unary(Op::kAbs, x);
+  Value exponent = b.Add(b.Unary(Op::kFloor, b.Unary(Op::kLog2, size)), 1.0);
+  Value mantissa = b.Mul(size, b.Unary(Op::kExp2, b.Unary(Op::kNeg, exponent)));
+  // Near a power of two the logarithm may have been rounded to it.
+  Value high = b.Binary(Op::kGe, mantissa, Scalar(1.0)), low = b.Binary(Op::kLt, mantissa, Scalar(0.5));
+  Value up = b.Where(high, Like(b, x, 1), b.Where(low, Like(b, x, -1), Like(b, x, 0)));
+  mantissa = b.Where(high, b.Mul(mantissa, 0.5), b.Where(low, b.Mul(mantissa, 2.0), mantissa));
+  // Zeros, infinities and NaN are their own mantissa.
+  Value plain = b.Binary(Op::kAnd, b.Binary(Op::kGt, size, Scalar(0.0)), b.Binary(Op::kLt, size, Scalar(INFINITY)));
+  c.Set(0, b.Where(plain, b.Binary(Op::kCopySign, mantissa, x), x));
+  c.Set(1, b.Where(plain, b.Add(exponent, up), Like(b, x, 0)));
+}
+
 void Heaviside(OpContext& c) {
   DType dtype = c.ResultType().dtype;
   Value x = c.Operand("self", dtype), at_zero = c.Operand("values", dtype);
@@ -483,6 +501,7 @@ OpTable PointwiseOps() {
   AddRows(table, {"aten.clamp_max.default", "aten.clamp_max.Tensor"}, [](OpContext& c) { ClampOp(c, nullptr, "max"); });
   AddRows(table, {"aten.where.self", "aten.where.ScalarSelf", "aten.where.ScalarOther", "aten.where.Scalar"}, Where);
   AddRows(table, {"aten.masked_fill.Scalar", "aten.masked_fill.Tensor"}, MaskedFill);
+  table.emplace_back("aten.frexp.Tensor", Frexp);
   table.emplace_back("aten.heaviside.default", Heaviside);
   table.emplace_back("aten.threshold.default", Threshold);
   return table;

@@ -1,5 +1,7 @@
 // Running sums and extremes, sorting and order statistics, differences between neighbours.
 
+#include <cmath>
+
 #include "compiler/capture/decompose/formulas.h"
 #include "compiler/capture/decompose/op_context.h"
 
@@ -37,10 +39,10 @@ LowerFn Running(Op op) {
   };
 }
 
-// Among equals eager's order is its own unless a stable sort is asked for, or there is no faster one: of bools.
-// Integers have many equals: where their positions are used, only eager can give the ones it would give.
-void RefuseTies(OpContext& c, Value x, int positions, bool sorts_whole) {
-  if (!x || ir::IsFloat(x.dtype()) || (sorts_whole && x.dtype() == DType::kBool)) return;
+// Among equals eager's order is its own unless a stable sort is asked for. Integers have many equals: where their
+// positions are used, only eager can give the ones it would give.
+void RefuseTies(OpContext& c, Value x, int positions) {
+  if (!x || ir::IsFloat(x.dtype())) return;
   if (c.Wanted(positions) && !c.Bool("stable", false)) c.Refuse("the order of equals");
 }
 
@@ -53,7 +55,7 @@ std::vector<Value> SortBy(OpContext& c, Value x, int64_t dim, bool descending) {
 
 void Sort(OpContext& c) {
   Value x = c.Tensor("self");
-  RefuseTies(c, x, 1, true);
+  RefuseTies(c, x, 1);
   std::vector<Value> sorted = SortBy(c, x, c.Wrap(c.Int("dim", -1), RankOf(x)), c.Bool("descending", false));
   c.Set(0, sorted[0]);
   c.Set(1, sorted[1]);
@@ -61,14 +63,14 @@ void Sort(OpContext& c) {
 
 void ArgSort(OpContext& c) {
   Value x = c.Tensor("self");
-  RefuseTies(c, x, 0, true);
+  RefuseTies(c, x, 0);
   c.Set(SortBy(c, x, c.Wrap(c.Int("dim", -1), RankOf(x)), c.Bool("descending", false))[1]);
 }
 
 // The first k of the sorted ones.
 void TopK(OpContext& c) {
   Value x = c.Tensor("self");
-  RefuseTies(c, x, 1, false);
+  RefuseTies(c, x, 1);
   int64_t dim = c.Wrap(c.Int("dim", -1), RankOf(x));
   std::vector<Value> sorted = SortBy(c, x, dim, c.Bool("largest", true));
   if (RankOf(x) == 0) {
@@ -93,7 +95,7 @@ template <typename Rank>
 void OrderStatistic(OpContext& c, const Rank& rank) {
   Value x = c.Tensor("self");
   if (!x) return;
-  RefuseTies(c, x, 1, false);
+  RefuseTies(c, x, 1);
   bool whole = c.num_results() == 1;  // median without a dimension
   Value row = whole || RankOf(x) == 0 ? c.b.Reshape(x, {x.type().NumElements()}) : x;
   int64_t dim = whole || RankOf(x) == 0 ? 0 : c.Wrap(c.Int("dim", -1), RankOf(x));
@@ -131,6 +133,25 @@ void NanMedian(OpContext& c) {
     Value middle = c.b.Binary(Op::kFloorDiv, c.b.Binary(Op::kAdd, count, Scalar(int64_t{-1})), Scalar(int64_t{2}));
     return c.b.Binary(Op::kMax, middle, Scalar(int64_t{0}));
   });
+}
+
+// log of the running sum of exp: each position takes those up to it, against their own largest. As many terms as there
+// are pairs, so only of short rows.
+void LogCumSumExp(OpContext& c) {
+  Builder& b = c.b;
+  Value x = c.Operand("self", ComputeType(c.ResultType().dtype));
+  if (RankOf(x) == 0) return c.Set(x);
+  int64_t dim = c.Wrap(c.Int("dim"), RankOf(x));
+  int64_t n = x.shape()[dim].constant().value_or(0);
+  if (n < 1 || n > 1024) return c.Refuse("a long, empty or symbolic dimension");
+  Value largest = b.Emit(Op::kScanMax, {x}, {{"dim", dim}});
+  Value infinite = b.Binary(Op::kEq, b.Unary(Op::kAbs, largest), Scalar(INFINITY));
+  Value base = b.Where(infinite, Like(b, largest, 0), largest);
+  Value terms = b.Unary(Op::kExp, b.Sub(b.Unsqueeze(x, dim), b.Unsqueeze(base, dim + 1)));  // [..., i, j, ...]
+  Value up_to = b.Binary(Op::kLe, b.Iota(DType::kI64, terms.shape(), static_cast<int>(dim) + 1),
+                         b.Iota(DType::kI64, terms.shape(), static_cast<int>(dim)));
+  Value sum = b.Reduce(Op::kReduceSum, b.Where(up_to, terms, Like(b, terms, 0)), {dim + 1}, false);
+  c.Set(b.Add(b.Unary(Op::kLog, sum), base));
 }
 
 // The most frequent element, the smallest of those, and the last position at which it stands. Each element is compared
@@ -179,6 +200,7 @@ OpTable ScanOps() {
   return {
       {"aten.cumsum.default", Scan(Op::kScanSum)},
       {"aten.cumprod.default", Scan(Op::kScanProd)},
+      {"aten.logcumsumexp.default", LogCumSumExp},
       {"aten.cummax.default", Running(Op::kScanMax)},
       {"aten.cummin.default", Running(Op::kScanMin)},
       {"aten.sort.default", Sort},

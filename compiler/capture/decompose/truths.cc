@@ -6,8 +6,10 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "compiler/capture/decompose/formulas.h"
+#include "compiler/capture/views.h"
 
 namespace preheat::decompose {
 namespace {
@@ -47,6 +49,23 @@ void PolyGammaOfTruth(OpContext& c) {
 
 }  // namespace
 
+namespace {
+
+// Whether the value holds bools, or is a copy of such a one in another dtype.
+bool HoldsTruths(const capture::AtenProgram& program, int id) {
+  if (program.values[id].is_size) return false;
+  if (program.values[id].type.tensor.dtype == DType::kBool) return true;
+  for (const capture::AtenNode& node : program.nodes) {
+    if (node.op != "aten._to_copy.default" && node.op != "aten.to.dtype") continue;
+    if (node.results != std::vector<int>{id}) continue;
+    const int copied = capture::FirstOperand(node);
+    return copied >= 0 && program.values[copied].type.tensor.dtype == DType::kBool;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool TakesTruths(const capture::AtenProgram& program, const capture::AtenNode& node) {
   for (const capture::NamedArgument& arg : node.args) {
     const auto* ref = std::get_if<capture::ValueRef>(&arg.value);
@@ -54,14 +73,12 @@ bool TakesTruths(const capture::AtenProgram& program, const capture::AtenNode& n
       if (arg.name == "n") continue;  // polygamma's order
       return false;
     }
-    const capture::AtenValue& value = program.values[ref->id];
-    if (value.is_size || value.type.tensor.dtype != DType::kBool) return false;
+    if (!HoldsTruths(program, ref->id)) return false;
   }
   return !node.args.empty();
 }
 
 OpTable TruthOps() {
-  const double pi = M_PI;
   return {
       {"aten.sinh.default", OfOne(0, 1.17520119364380146)},
       {"aten.tan.default", OfOne(0, 1.55740772465490223)},
@@ -78,7 +95,7 @@ OpTable TruthOps() {
       {"aten.special_spherical_bessel_j0.default", OfOne(1, 0.841470984807896507)},
       {"aten.special_entr.default", OfOne(0, -0.0)},
       {"aten.polygamma.default", PolyGammaOfTruth},
-      {"aten.atan2.default", OfTwo({0, 0, pi / 2, pi / 4})},
+      {"aten.pow.Tensor_Tensor", OfTwo({1, 0, 1, 1}, "self", "exponent")},
       {"aten.xlogy.Tensor", OfTwo({0, 0, -INFINITY, 0})},
       {"aten.special_xlog1py.default", OfTwo({0, 0, 0, 0.693147180559945309})},
       {"aten.special_zeta.default", OfTwo({NAN, NAN, INFINITY, INFINITY})},

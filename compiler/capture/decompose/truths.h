@@ -6,7 +6,7 @@
 
 namespace preheat::decompose {
 
-// Whether every argument of the node is a tensor of bools, a plain order "n" aside.
+// Whether every argument of the node is a tensor of bools or a copy of one as numbers, a plain order "n" aside.
 bool TakesTruths(const capture::AtenProgram& program, const capture::AtenNode& node);
 
 // Lowerings for such nodes, where results are compared bit for bit; they go before all others.
