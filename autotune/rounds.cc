@@ -28,7 +28,8 @@ absl::StatusOr<Rounds> RunRounds(const std::vector<LoadedArtifact*>& artifacts, 
   for (LoadedArtifact* artifact : artifacts) artifact->Profile(options.time_steps);
   const auto start = Clock::now();
   for (int round = -1; round < options.most; ++round) {
-    if (round >= options.least && Clock::now() - start > options.budget) break;
+    const auto spent = Clock::now() - start;
+    if ((round >= options.least && spent > options.budget) || spent > 3 * options.budget) break;
     DeviceLock lock(options.device, DeviceLock::Kind::kExclusive, options.cancelled);
     std::shuffle(order.begin(), order.end(), random);
     for (size_t a : order) {

@@ -23,7 +23,7 @@ struct Rounds {
 struct RoundOptions {
   bool time_steps = true;
   std::chrono::milliseconds budget = std::chrono::seconds(10);
-  int least = 7, most = 41;  // rounds
+  int least = 7, most = 41;  // rounds; where they take more than three times the budget, fewer
   std::string device = "cpu";
   const std::atomic<bool>* cancelled = nullptr;
 };

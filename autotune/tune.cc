@@ -41,6 +41,8 @@ class Tuner {
   Tuner(const Canonical& canonical, const TuneOptions& options) : canonical_(canonical), options_(options) {}
 
   absl::StatusOr<TuneResult> Run() {
+    Tell(0, "waiting for a quiet machine");
+    if (options_.patience.count() > 0) WaitForQuiet(options_.patience, options_.compile.cancelled);
     ASSIGN_OR_RETURN(Draft base, MakeDraft(canonical_, Options({})));
     for (const Site& site : base.built.sites) {
       steps_[site.name].push_back(site.step);
@@ -49,7 +51,6 @@ class Tuner {
     ReadRecords();
     ASSIGN_OR_RETURN(Candidates candidates, FindCandidates(canonical_, Options({}), base, Known()));
     ASSIGN_OR_RETURN(default_, Make({}));
-    if (options_.patience.count() > 0) WaitForQuiet(options_.patience, options_.compile.cancelled);
     BusyMeter meter;
     RETURN_IF_ERROR(MeasureCandidates(candidates));
     RETURN_IF_ERROR(Confirm());
@@ -117,7 +118,7 @@ class Tuner {
   }
 
   void WriteRecords() {
-    for (const auto& [name, site] : sites_) {
+    for (const auto& [name, site] : proved_) {
       if (!site.from_record && site.candidates > 1) result_.records[keys_[name]] = WriteRecord(site);
     }
   }
@@ -149,7 +150,7 @@ class Tuner {
   RoundOptions TimingOptions(bool time_steps, int most) const {
     RoundOptions options;
     options.time_steps = time_steps;
-    options.budget = options_.budget / 2;
+    options.budget = options_.budget;
     options.most = most;
     options.cancelled = options_.compile.cancelled;
     return options;
@@ -193,9 +194,11 @@ class Tuner {
       if (!all) continue;
       ASSIGN_OR_RETURN(bool faster, ConfirmProgram(tuned));
       if (!faster) break;
+      proved_ = sites_;
       result_.artifact = std::move(tuned.artifact);
       return absl::OkStatus();
     }
+    proved_ = sites_;  // a site's evidence stands, whatever the program as a whole shows
     for (auto& [name, site] : sites_) BackToDefault(site);
     result_.tuning.ratio = {};
     result_.artifact = std::move(default_->artifact);
@@ -234,7 +237,7 @@ class Tuner {
   const TuneOptions& options_;
   std::map<std::string, std::vector<size_t>> steps_;  // by site, of the plan
   std::map<std::string, std::string> keys_;           // of records, by site
-  std::map<std::string, SiteResult> sites_;
+  std::map<std::string, SiteResult> sites_, proved_;
   std::optional<Made> default_;
   TuneResult result_;
 };

@@ -24,7 +24,7 @@ struct TuneOptions {
   std::string toolchain;  // and of one compiler
   // Records of sites that were measured before, by key; may be null.
   std::function<std::map<std::string, std::string>(const std::vector<std::string>& keys)> lookup_records;
-  std::chrono::milliseconds budget = std::chrono::seconds(20);   // for timing; six rounds are run whatever they take
+  std::chrono::milliseconds budget = std::chrono::seconds(10);   // for timing candidates, and again for confirming
   std::chrono::milliseconds patience = std::chrono::seconds(0);  // how long to wait for a quiet machine
 };
 

@@ -53,24 +53,45 @@ class CompileCall : public std::enable_shared_from_this<CompileCall> {
   void Serve() {
     absl::StatusOr<std::optional<v1::CompileResult>> hit = story_.Begin();
     if (!hit.ok()) return Answer(hit.status());
-    if (*hit) return Answer(**std::move(hit));
+    if (*hit) return AnswerOrTune(**std::move(hit));
     absl::StatusOr<std::shared_ptr<Flight>> flight = story_.Join();
     if (!flight.ok()) return Answer(flight.status());
-    Follow(*std::move(flight));
+    Follow(*std::move(flight),
+           [this](const absl::StatusOr<Outcome>& outcome) { AnswerOrTune(story_.Finish(outcome)); });
   }
 
  private:
+  using EndFn = std::function<void(const absl::StatusOr<Outcome>&)>;
+
+  // A flight that this call waits for.
+  struct Leg {
+    std::shared_ptr<Flight> flight;
+    EndFn end;
+    std::atomic<bool> ended{false};
+  };
+
   // The flight holds this call until it is over or the caller goes away; either comes first.
-  void Follow(std::shared_ptr<Flight> flight) {
+  void Follow(std::shared_ptr<Flight> flight, EndFn end) {
     auto self = shared_from_this();
-    flight_ = std::move(flight);
-    const int64_t follower = flight_->Follow([self](const v1::Progress& progress) { self->Tell(progress); },
-                                             [self](const absl::StatusOr<Outcome>& outcome) {
-                                               self->services_.replies.Post([self, outcome] { self->End(outcome); });
-                                             });
-    call_->OnCancel([self, follower] {
-      self->flight_->Unfollow(follower);
-      self->End(absl::CancelledError("the caller went away"));
+    auto leg = std::make_shared<Leg>();
+    leg->flight = std::move(flight);
+    leg->end = std::move(end);
+    const int64_t follower =
+        leg->flight->Follow([self](const v1::Progress& progress) { self->Tell(progress); },
+                            [self, leg](const absl::StatusOr<Outcome>& outcome) {
+                              self->services_.replies.Post([self, leg, outcome] { self->End(*leg, outcome); });
+                            });
+    call_->OnCancel([self, leg, follower] {
+      leg->flight->Unfollow(follower);
+      self->End(*leg, absl::CancelledError("the caller went away"));
+    });
+  }
+
+  void AnswerOrTune(absl::StatusOr<v1::CompileResult> result) {
+    std::shared_ptr<Flight> tuning = result.ok() ? story_.JoinTuning(*result) : nullptr;
+    if (tuning == nullptr) return Answer(std::move(result));
+    Follow(std::move(tuning), [this, by_default = *std::move(result)](const absl::StatusOr<Outcome>& outcome) {
+      Answer(story_.FinishTuned(outcome, by_default));
     });
   }
 
@@ -80,10 +101,10 @@ class CompileCall : public std::enable_shared_from_this<CompileCall> {
     call_->Send(event);
   }
 
-  void End(const absl::StatusOr<Outcome>& outcome) {
-    if (ended_.exchange(true)) return;
-    services_.inflight.Leave(flight_);
-    Answer(story_.Finish(outcome));
+  void End(Leg& leg, const absl::StatusOr<Outcome>& outcome) {
+    if (leg.ended.exchange(true)) return;
+    services_.inflight.Leave(leg.flight);
+    leg.end(outcome);
   }
 
   void Answer(absl::StatusOr<v1::CompileResult> result) {
@@ -101,8 +122,6 @@ class CompileCall : public std::enable_shared_from_this<CompileCall> {
   Services& services_;
   const std::shared_ptr<Call> call_;
   CompileRequest story_;  // of one thread at a time: the one that serves, then the one that ends
-  std::shared_ptr<Flight> flight_;
-  std::atomic<bool> ended_{false};
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "compiler/support/status_macros.h"
 #include "server/compile_flight.h"
 #include "server/find_artifact.h"
+#include "server/tuning.h"
 
 namespace preheat::server {
 namespace {
@@ -49,10 +50,13 @@ bool LostABlob(const absl::Status& status) { return !status.ok() && GetError(sta
 
 absl::StatusOr<v1::CompileResult> CompileRequest::Run(const Caller& caller) {
   WaitForToolchain(caller.cancelled);
-  ASSIGN_OR_RETURN(std::optional<v1::CompileResult> hit, Begin());  // alias → key → a servable generation
-  if (hit) return *std::move(hit);                                  // nothing is compiled
-  ASSIGN_OR_RETURN(std::shared_ptr<Flight> flight, Join());         // coalesce; task; verify digests; publish
-  return Finish(Wait(flight, caller));                              // manifest and blobs, to every waiter
+  ASSIGN_OR_RETURN(std::optional<v1::CompileResult> result, Begin());  // alias → key → a servable generation
+  if (!result) {                                                       // a hit: nothing is compiled; otherwise
+    ASSIGN_OR_RETURN(std::shared_ptr<Flight> flight, Join());          // coalesce; task; verify digests; publish
+    ASSIGN_OR_RETURN(result, Finish(Wait(flight, caller)));            // manifest and blobs, to every waiter
+  }
+  std::shared_ptr<Flight> tuning = JoinTuning(*result);  // the next generation, waited for in mode tuned
+  return tuning ? FinishTuned(Wait(tuning, caller), *std::move(result)) : *std::move(result);
 }
 
 absl::StatusOr<std::optional<v1::CompileResult>> CompileRequest::Begin() {
@@ -77,6 +81,31 @@ absl::StatusOr<v1::CompileResult> CompileRequest::Finish(absl::StatusOr<Outcome>
   }
   if (outcome->result == v1::COMPILED && !leads_) outcome->result = v1::COALESCED;
   return Reply(*outcome);
+}
+
+// --- Tune ---
+
+std::shared_ptr<Flight> CompileRequest::JoinTuning(const v1::CompileResult& result) {
+  if (request_.mode() == v1::FAST || request_.lookup_only() || request_.generation() != 0) return nullptr;
+  if (!result.has_manifest() || result.manifest().tuned()) return nullptr;
+  auto newest = services_.index.Lookup(result.key(), 0);
+  if (!newest.ok() || !*newest || (*newest)->manifest().tuned()) return nullptr;
+  const bool waits = request_.mode() == v1::TUNED;
+  const auto after = waits ? std::chrono::milliseconds(0) : services_.tune_after;
+  std::shared_ptr<Flight> flight = server::JoinTuning(services_, result.manifest(), request_, after);
+  if (flight == nullptr || waits) return flight;
+  services_.inflight.Leave(flight);
+  return nullptr;
+}
+
+v1::CompileResult CompileRequest::FinishTuned(const absl::StatusOr<Outcome>& outcome, v1::CompileResult by_default) {
+  if (!outcome.ok()) return by_default;
+  Outcome tuned = *outcome;
+  tuned.inputs = {by_default.inputs().begin(), by_default.inputs().end()};
+  tuned.outputs = {by_default.outputs().begin(), by_default.outputs().end()};
+  newest_.reset();
+  absl::StatusOr<v1::CompileResult> reply = Reply(tuned);
+  return reply.ok() ? *std::move(reply) : std::move(by_default);
 }
 
 absl::StatusOr<Outcome> CompileRequest::FindKey(const Caller& caller) {
@@ -183,6 +212,7 @@ absl::StatusOr<v1::CompileResult> CompileRequest::Reply(const Outcome& outcome) 
   AddBoundary(outcome, result);
   if (outcome.result != v1::MISSING) {
     ASSIGN_OR_RETURN(v1::GenerationRecord record, SelectGeneration(outcome.key));
+    if (LacksTuning(record)) return Missing(outcome);
     RETURN_IF_ERROR(CheckClient(record));
     for (const std::string& op : record.extern_ops()) result.add_extern_ops(op);
     if (request_.inline_blobs()) RETURN_IF_ERROR(AddBlobs(record.manifest(), result));
@@ -190,6 +220,22 @@ absl::StatusOr<v1::CompileResult> CompileRequest::Reply(const Outcome& outcome) 
     *result.mutable_manifest() = std::move(*record.mutable_manifest());
   }
   label_ = absl::AsciiStrToLower(v1::Result_Name(outcome.result));
+  result.set_seconds(Seconds());
+  return result;
+}
+
+// Who only looks, and looks for tuned generations, is not content with a default one that could be tuned.
+bool CompileRequest::LacksTuning(const v1::GenerationRecord& record) const {
+  return request_.lookup_only() && request_.mode() == v1::TUNED && !record.manifest().tuned() &&
+         !CannotBeTuned(services_, record.manifest().key());
+}
+
+v1::CompileResult CompileRequest::Missing(const Outcome& outcome) {
+  v1::CompileResult result;
+  result.set_key(outcome.key);
+  result.set_result(v1::MISSING);
+  AddBoundary(outcome, result);
+  label_ = "missing";
   result.set_seconds(Seconds());
   return result;
 }
@@ -203,17 +249,26 @@ absl::StatusOr<v1::GenerationRecord> CompileRequest::SelectGeneration(const std:
   if (pinned && newest_ && newest_->manifest().generation() == *pinned) return FindNewest(key);
   if (pinned) {
     ASSIGN_OR_RETURN(std::optional<v1::GenerationRecord> record, services_.index.Lookup(key, *pinned));
-    if (record) return *std::move(record);
+    // A job that waits for the tuned one leaves the default that it was given first.
+    if (record && (request_.mode() != v1::TUNED || record->manifest().tuned())) return *std::move(record);
   }
   ASSIGN_OR_RETURN(v1::GenerationRecord record, FindNewest(key));
   RETURN_IF_ERROR(services_.index.pins().Pin(key, request_.job_id(), record.manifest().generation()));
   return record;
 }
 
-// A hit has looked it up a moment ago.
+// A hit has looked it up a moment ago. Mode fast takes the newest default generation.
 absl::StatusOr<v1::GenerationRecord> CompileRequest::FindNewest(const std::string& key) {
-  if (newest_) return *std::exchange(newest_, std::nullopt);
-  return FindArtifact(services_.index, key, 0);
+  std::optional<v1::GenerationRecord> newest = std::exchange(newest_, std::nullopt);
+  if (!newest) {
+    ASSIGN_OR_RETURN(newest, FindArtifact(services_.index, key, 0));
+  }
+  if (request_.mode() != v1::FAST || !newest->manifest().tuned()) return *std::move(newest);
+  ASSIGN_OR_RETURN(std::vector<v1::GenerationRecord> all, services_.index.ServableGenerations(key));
+  for (size_t i = all.size(); i-- > 0;) {
+    if (!all[i].manifest().tuned()) return std::move(all[i]);
+  }
+  return *std::move(newest);
 }
 
 // What does not enter the key but decides whether this client can run it.

@@ -37,6 +37,12 @@ class CompileRequest {
   // The reply, from what the flight came to.
   absl::StatusOr<v1::CompileResult> Finish(absl::StatusOr<Outcome> outcome);
 
+  // After Begin or Finish has given `result`: the flight of the tuned generation that this request waits for; leave it
+  // like the other. Null where it takes what it has; in mode background, one is asked for all the same.
+  std::shared_ptr<Flight> JoinTuning(const v1::CompileResult& result);
+  // The reply with the tuned generation, or `by_default` where there is none.
+  v1::CompileResult FinishTuned(const absl::StatusOr<Outcome>& outcome, v1::CompileResult by_default);
+
   // After Begin or Finish: how /metrics counts it. "hit", "compiled", "coalesced", "negative", "refused", "failed", or
   // "missing", which is not counted.
   const std::string& result_label() const { return label_; }
@@ -57,6 +63,8 @@ class CompileRequest {
 
   absl::StatusOr<std::string> ResolveTarget() const;
   absl::StatusOr<v1::GenerationRecord> SelectGeneration(const std::string& key);
+  bool LacksTuning(const v1::GenerationRecord& record) const;
+  v1::CompileResult Missing(const Outcome& outcome);
   absl::StatusOr<v1::GenerationRecord> FindNewest(const std::string& key);
   absl::Status CheckClient(const v1::GenerationRecord& record) const;
   absl::Status AddBlobs(const v1::Manifest& manifest, v1::CompileResult& result);

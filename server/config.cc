@@ -52,6 +52,8 @@ std::vector<Field> FieldsOf(Config& c) {
       {"gc_every_seconds", &c.gc_every_seconds, "time between evictions and sweeps", 1, kMany},
       {"verify", &c.verify, "hold each new artifact against the reference after the reply"},
       {"tune_when_busy", &c.tune_when_busy, "tune while other processes use the device"},
+      {"tune_after_seconds", &c.tune_after_seconds,
+       "in mode background, tuning begins this long after the job has asked, when no request waits", 0, kMany},
       {"token_file", &c.token_file,
        "file of tokens: lines of NAME NAMESPACE user|admin SHA256; empty: everybody may call"},
       {"tls_cert", &c.tls_cert, "PEM file of the server's certificate; with tls_key, clients speak TLS"},

@@ -159,8 +159,10 @@ class DaemonImpl : public Daemon {
   absl::Status OpenStore() {
     ASSIGN_OR_RETURN(state_, OpenDurableState(config_.data_dir, metrics_));
     RestoreToolchain(*state_.store, pool_);
+    tuning_ = std::make_unique<TuningState>(*state_.store, config_.tune_when_busy);
     services_.reset(new Services{*state_.index, inflight_, pool_, negative_, admission_, metrics_, history_, replies_,
-                                 config_.verify, GarbagePolicyOf(config_), config_.data_dir + "/spool"});
+                                 *tuning_, config_.verify, GarbagePolicyOf(config_), config_.data_dir + "/spool",
+                                 std::chrono::seconds(config_.tune_after_seconds)});
     std::error_code ignored;
     std::filesystem::remove_all(services_->spool_folder, ignored);
     return absl::OkStatus();
@@ -168,7 +170,7 @@ class DaemonImpl : public Daemon {
 
   // Workers have a listener of their own, on this machine alone: what they send is larger than any request may be.
   absl::Status ListenToWorkers() {
-    pool_service_ = std::make_unique<PoolService>(pool_, *state_.kernels, token_,
+    pool_service_ = std::make_unique<PoolService>(pool_, *state_.kernels, tuning_->records(), token_,
                                                   [this](const std::string& id) { workers_->Kill(id); });
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &pool_port_);
@@ -313,6 +315,7 @@ class DaemonImpl : public Daemon {
   InflightTable inflight_;
   Pool pool_;
   DurableState state_;
+  std::unique_ptr<TuningState> tuning_;
   std::unique_ptr<Services> services_;
   std::unique_ptr<WorkerProcesses> workers_;
   std::unique_ptr<RpcRouter> router_;

@@ -140,7 +140,12 @@ void Metrics::ObserveCompile(const std::string& target, const v1::StageSeconds& 
   observe("passes", seconds.passes());
   observe("codegen", seconds.codegen());
   observe("compile", seconds.compile());
-  if (seconds.tune() > 0) observe("tune", seconds.tune());
+}
+
+void Metrics::ObserveTuning(const std::string& target, double seconds, double ratio) {
+  families_->compile_seconds.Add({{"target", target}, {"stage", "tune"}}, RequestBuckets()).Observe(seconds);
+  families_->tune_seconds.Add({{"device", "cpu:0"}}).Increment(seconds);
+  if (ratio > 0) families_->tune_speedup.Observe(1 / ratio);
 }
 
 void Metrics::ObserveVerify(const std::string& target, double seconds, v1::Evidence::State state) {

@@ -36,6 +36,8 @@ class Metrics {
   void ObserveRequest(const std::string& result, double seconds);
   void ObserveCompile(const std::string& target, const v1::StageSeconds& seconds);
   void ObserveVerify(const std::string& target, double seconds, v1::Evidence::State state);
+  // A tuned generation: seconds that it took, and its time over the default's.
+  void ObserveTuning(const std::string& target, double seconds, double ratio);
   void CountReport(const v1::FusionReport& report);
   // Once for each job and key; a request without a job counts by itself.
   void CountSaved(const std::string& name_space, const std::string& job, const std::string& key, double seconds);

@@ -14,6 +14,7 @@ namespace preheat::server {
 namespace {
 
 constexpr int kMostLostWorkers = 2;        // a task that ends so many is refused
+constexpr int kMostInterruptions = 5;      // of a task that tunes
 constexpr double kNewTaskWeight = 0.1;     // in the average of how long a task takes
 constexpr size_t kMostKnownWorkers = 256;  // of the past, for listings
 constexpr size_t kMostQueueTimes = 10000;  // between two calls of TakeQueueSeconds
@@ -64,6 +65,8 @@ struct Pool::Task {
   std::string id;
   SteadyTime queued;
   int lost_workers = 0;
+  int interruptions = 0;
+  bool interrupted = false;  // its worker was told to stop: to be queued again
   bool cancelled = false;
 };
 
@@ -124,9 +127,26 @@ absl::StatusOr<std::string> Pool::Submit(PoolTask task) {
     at = std::find_if(queue_.begin(), queue_.end(),
                       [](const TaskPtr& t) { return t->task.priority == PoolTask::Priority::kBackground; });
   }
+  const bool request = queued->task.priority == PoolTask::Priority::kRequest;
   queue_.insert(at, queued);
   Dispatch();
+  if (request && std::count(queue_.begin(), queue_.end(), queued) > 0) Interrupt(queued->task.target);
   return queued->id;
+}
+
+// A request waits: a worker that tunes is to stop.
+void Pool::Interrupt(const std::string& target) {
+  for (auto& [number, worker] : workers_) {
+    if (worker.task == nullptr || !worker.task->task.message.has_tune() || worker.cancelled_at) continue;
+    if (!CanCompileFor(worker.registration, target) || worker.task->interruptions >= kMostInterruptions) continue;
+    ++worker.task->interruptions;
+    worker.task->interrupted = true;
+    worker.cancelled_at = std::chrono::steady_clock::now();
+    v1::ServerMessage message;
+    message.mutable_cancel()->set_task_id(worker.task->id);
+    worker.link->Send(std::move(message));
+    return;
+  }
 }
 
 void Pool::Cancel(const std::string& id) {
@@ -160,7 +180,7 @@ void Pool::Dispatch() {
   for (auto& [number, worker] : workers_) {
     if (worker.task != nullptr || !worker.killed.empty()) continue;
     auto fits = std::find_if(queue_.begin(), queue_.end(), [&, w = &worker](const TaskPtr& task) {
-      return CanCompileFor(w->registration, task->task.target);
+      return task->task.not_before <= now && CanCompileFor(w->registration, task->task.target);
     });
     if (fits == queue_.end()) continue;
     worker.task = *fits;
@@ -285,7 +305,9 @@ void Pool::HandleDone(Worker& worker, v1::WorkerMessage message, Actions& action
   bool failed = message.has_failed();
   TaskPtr task = Release(worker, failed ? message.failed().task_id() : message.done().task_id());
   if (task == nullptr) return;  // of a task that was given up
-  if (failed) {
+  if (failed && std::exchange(task->interrupted, false) && !task->cancelled) {
+    queue_.push_back(task);
+  } else if (failed) {
     End(task, FromProto(message.failed().error()), actions);
   } else {
     End(task, std::move(*message.mutable_done()), actions);
@@ -351,7 +373,7 @@ void Pool::Tick(SteadyTime now) {
       }
     }
     ExpireQueue(now, actions);
-    idle_.notify_all();
+    Dispatch();
   }
   Run(actions);
 }

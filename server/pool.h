@@ -36,6 +36,7 @@ struct PoolTask {
   v1::Task message;    // id and deadline are filled in by the pool
   std::string target;  // what the worker must be able to compile for
   Priority priority = Priority::kRequest;
+  SteadyTime not_before;  // it stays in the queue until then
   std::function<bool(const v1::KeyKnown&)>
       on_key;  // whether to go on; asked again if the worker is lost and another tries
   std::function<void(const v1::Progress&)> on_progress;
@@ -56,7 +57,8 @@ struct PoolOptions {
 // Workers and the tasks for them: a queue, who does what, and what happens when one of them is lost. No RPC in here
 // (pool_service) and no processes (worker_processes). Safe from several threads at once.
 //
-// A task whose worker is lost goes to another; one that has lost two is refused with "task_killed_workers".
+// A task whose worker is lost goes to another; one that has lost two is refused with "task_killed_workers". One that
+// tunes gives its worker to a request that finds no other, and begins anew later; after a few times it is let be.
 class Pool {
  public:
   explicit Pool(PoolOptions options);
@@ -120,6 +122,7 @@ class Pool {
   void HandleDone(Worker& worker, v1::WorkerMessage message, Actions& actions);
   void HandleRunning(Worker& worker, const v1::WorkerMessage& message, Actions& actions);
   void ExpireQueue(SteadyTime now, Actions& actions);
+  void Interrupt(const std::string& target);
   bool AnyWorkerFor(const std::string& target) const;
   static void Run(Actions& actions);
 

@@ -131,9 +131,13 @@ grpc::Status PoolService::PublishKernels(grpc::ServerContext* context, const v1:
   return ToGrpc(kernels_.Publish({request->objects().begin(), request->objects().end()}));
 }
 
-grpc::Status PoolService::LookupTuning(grpc::ServerContext* context, const v1::LookupTuningRequest*,
-                                       v1::LookupTuningReply*) {
-  return CheckToken(*context);
+grpc::Status PoolService::LookupTuning(grpc::ServerContext* context, const v1::LookupTuningRequest* request,
+                                       v1::LookupTuningReply* reply) {
+  if (grpc::Status status = CheckToken(*context); !status.ok()) return status;
+  auto records = tuning_.Lookup({request->tuning_keys().begin(), request->tuning_keys().end()});
+  if (!records.ok()) return ToGrpc(records.status());
+  for (auto& [key, record] : *records) (*reply->mutable_records())[key] = std::move(record);
+  return grpc::Status::OK;
 }
 
 void AddPoolMethods(RpcRouter& router, Pool& pool) {

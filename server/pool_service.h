@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cache/kernel_index.h"
+#include "cache/tuning_index.h"
 #include "proto/preheat/v1/pool.grpc.pb.h"
 #include "server/pool.h"
 #include "server/rpc_router.h"
@@ -16,8 +17,9 @@ namespace preheat::server {
 class PoolService final : public v1::Pool::Service {
  public:
   // `kill` ends a local worker process by the worker's id. All references must outlive the service.
-  PoolService(Pool& pool, cache::KernelIndex& kernels, std::string token, std::function<void(const std::string&)> kill)
-      : pool_(pool), kernels_(kernels), token_(std::move(token)), kill_(std::move(kill)) {}
+  PoolService(Pool& pool, cache::KernelIndex& kernels, cache::TuningIndex& tuning, std::string token,
+              std::function<void(const std::string&)> kill)
+      : pool_(pool), kernels_(kernels), tuning_(tuning), token_(std::move(token)), kill_(std::move(kill)) {}
 
   grpc::Status Work(grpc::ServerContext* context,
                     grpc::ServerReaderWriter<v1::ServerMessage, v1::WorkerMessage>* stream) override;
@@ -25,7 +27,6 @@ class PoolService final : public v1::Pool::Service {
                              v1::LookupKernelsReply* reply) override;
   grpc::Status PublishKernels(grpc::ServerContext* context, const v1::PublishKernelsRequest* request,
                               v1::PublishKernelsReply* reply) override;
-  // Tuning records come with tuning: none is known yet.
   grpc::Status LookupTuning(grpc::ServerContext* context, const v1::LookupTuningRequest* request,
                             v1::LookupTuningReply* reply) override;
 
@@ -34,6 +35,7 @@ class PoolService final : public v1::Pool::Service {
 
   Pool& pool_;
   cache::KernelIndex& kernels_;
+  cache::TuningIndex& tuning_;
   const std::string token_;
   const std::function<void(const std::string&)> kill_;
 };

@@ -96,6 +96,46 @@ TEST_F(PoolTest, RequestsGoBeforeBackground) {
   EXPECT_EQ(pool_.TakeQueueSeconds().size(), 3u);
 }
 
+// A request that finds no idle worker takes the one that tunes; tuning begins anew after it, and is let be in the end.
+TEST_F(PoolTest, RequestsInterruptTuning) {
+  auto [worker, link] = Connect("w");
+  PoolTask tuning = Task("tuning", PoolTask::Priority::kBackground);
+  tuning.message.mutable_tune();
+  ASSERT_TRUE(pool_.Submit(std::move(tuning)).ok());
+  const std::string id = link->TaskId();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(pool_.Submit(Task("request")).ok());
+    auto sent = link->Take();
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_EQ(sent[0].cancel().task_id(), id);
+    v1::WorkerMessage stopped;
+    stopped.mutable_failed()->set_task_id(id);
+    stopped.mutable_failed()->mutable_error()->set_code("CANCELLED");
+    pool_.Receive(worker, stopped);
+    Done(worker, link->TaskId());   // the request
+    EXPECT_EQ(link->TaskId(), id);  // and on with the tuning
+  }
+  EXPECT_EQ(ends_.size(), 5u);
+  ASSERT_TRUE(pool_.Submit(Task("patient")).ok());
+  EXPECT_TRUE(link->Take().empty()) << "interrupted often enough";
+  Done(worker, id);
+  Done(worker, link->TaskId());
+  EXPECT_THAT(ends_, ElementsAre("request ok", "request ok", "request ok", "request ok", "request ok", "tuning ok",
+                                 "patient ok"));
+}
+
+TEST_F(PoolTest, TasksWaitForTheirTime) {
+  auto [worker, link] = Connect("w");
+  PoolTask later = Task("later", PoolTask::Priority::kBackground);
+  later.not_before = std::chrono::steady_clock::now() + std::chrono::milliseconds(30);
+  ASSERT_TRUE(pool_.Submit(std::move(later)).ok());
+  pool_.Tick();
+  EXPECT_EQ(link->TaskId(), "");
+  std::this_thread::sleep_for(std::chrono::milliseconds(40));
+  pool_.Tick();
+  EXPECT_NE(link->TaskId(), "");
+}
+
 TEST_F(PoolTest, AnswersTheKey) {
   auto [worker, link] = Connect("w");
   ASSERT_TRUE(pool_.Submit(Task("a")).ok());

@@ -1,6 +1,7 @@
 #ifndef PREHEAT_SERVER_SERVICES_H_
 #define PREHEAT_SERVER_SERVICES_H_
 
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include "server/metrics.h"
 #include "server/negative_cache.h"
 #include "server/pool.h"
+#include "server/tuning_state.h"
 #include "server/work_queue.h"
 
 namespace preheat::server {
@@ -27,9 +29,11 @@ struct Services {
   Metrics& metrics;
   History& history;
   WorkQueue& replies;
+  TuningState& tuning;
   bool verify = true;  // new artifacts, after the reply
   GarbagePolicy garbage;
-  std::string spool_folder;  // for archives that are being imported; emptied at each start
+  std::string spool_folder;                 // for archives that are being imported; emptied at each start
+  std::chrono::milliseconds tune_after{0};  // how long work in the background waits for the job that has asked to run
 };
 
 // Who asks: told how far it is, and asked whether it still waits.

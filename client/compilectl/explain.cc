@@ -39,6 +39,37 @@ absl::StatusOr<v1::ExplainReply> Ask(Context& context, const Flags& flags) {
   return context.client().Explain(request);
 }
 
+std::string Interval(double ratio, double low, double high) {
+  return absl::StrFormat("%.3f (%.3f to %.3f)", ratio, low, high);
+}
+
+// What was measured, and what for: times over the default's, with 95% intervals.
+std::string TuningText(const v1::Tuning& tuning) {
+  Table sites({{.header = "site", .shrinks = true},
+               {.header = "schedule"},
+               {.header = "measured", .right = true},
+               {.header = "default us", .right = true},
+               {.header = "best us", .right = true},
+               {.header = "over default"}});
+  int chosen = 0;
+  for (const v1::TunedSite& site : tuning.sites()) {
+    const bool turned = site.schedule() != "default";
+    chosen += turned;
+    sites.Add({site.name(), absl::StrCat(site.schedule(), site.from_record() ? " (record)" : ""),
+               absl::StrCat(site.candidates()), absl::StrFormat("%.1f", site.default_us()),
+               absl::StrFormat("%.1f", site.best_us()),
+               turned ? Interval(site.ratio(), site.ratio_low(), site.ratio_high()) : "-"});
+  }
+  std::string text = absl::StrCat("\ntuned: ", chosen, " of ", tuning.sites_size(), " sites turned from the default",
+                                  tuning.machine_was_busy() ? ", measured on a busy machine" : "", "\n");
+  if (chosen > 0) {
+    absl::StrAppend(&text, "the whole program takes ",
+                    Interval(tuning.ratio(), tuning.ratio_low(), tuning.ratio_high()), " of its time, by ",
+                    tuning.runs(), " paired runs\n");
+  }
+  return text + (sites.empty() ? "" : sites.Render());
+}
+
 std::string Text(const v1::ExplainReply& reply) {
   const v1::FusionReport& report = reply.report();
   Table kernels({{.header = "kernel", .shrinks = true},
@@ -69,6 +100,7 @@ std::string Text(const v1::ExplainReply& reply) {
   absl::StrAppend(&text, "import ", HumanSeconds(s.import()), ", passes ", HumanSeconds(s.passes()), ", codegen ",
                   HumanSeconds(s.codegen()), ", compile ", HumanSeconds(s.compile()), "\ntune ", HumanSeconds(s.tune()),
                   ", verify ", HumanSeconds(s.verify()), "\n");
+  if (report.has_tuning()) absl::StrAppend(&text, TuningText(report.tuning()));
   return text;
 }
 

@@ -117,6 +117,33 @@ Json StageObject(const v1::StageSeconds& seconds) {
           {"tune", Number(seconds.tune())},       {"verify", Number(seconds.verify())}};
 }
 
+namespace {
+
+// Null for a generation that nobody has tuned.
+Json TuningObject(const v1::FusionReport& report) {
+  if (!report.has_tuning()) return nullptr;
+  const v1::Tuning& tuning = report.tuning();
+  auto interval = [](double low, double high) { return Json{Number(low), Number(high)}; };
+  Json sites = Json::array();
+  for (const v1::TunedSite& site : tuning.sites()) {
+    sites.push_back({{"name", site.name()},
+                     {"schedule", site.schedule()},
+                     {"candidates", site.candidates()},
+                     {"default_us", Number(site.default_us())},
+                     {"best_us", Number(site.best_us())},
+                     {"ratio", Number(site.ratio())},
+                     {"interval", interval(site.ratio_low(), site.ratio_high())},
+                     {"from_record", site.from_record()}});
+  }
+  return {{"ratio", Number(tuning.ratio())},
+          {"interval", interval(tuning.ratio_low(), tuning.ratio_high())},
+          {"runs", tuning.runs()},
+          {"machine_was_busy", tuning.machine_was_busy()},
+          {"sites", sites}};
+}
+
+}  // namespace
+
 Json ExplainObject(const v1::ExplainReply& reply) {
   const v1::FusionReport& report = reply.report();
   Json kernels = Json::array(), library = Json::array(), externs = Json::array(), breaks = Json::array();
@@ -136,6 +163,7 @@ Json ExplainObject(const v1::ExplainReply& reply) {
           {"graph_breaks", breaks},
           {"peak_bytes_before", report.peak_bytes_before()},
           {"peak_bytes_after", report.peak_bytes_after()},
+          {"tuning", TuningObject(report)},
           {"stage_seconds", StageObject(reply.seconds())}};
 }
 

@@ -69,6 +69,32 @@ std::string Stages(const v1::StageSeconds& seconds) {
   return HtmlParts(parts);
 }
 
+std::string Interval(double ratio, double low, double high) {
+  return absl::StrFormat("%.3f (%.3f to %.3f)", ratio, low, high);
+}
+
+// What was measured, and what for.
+std::string TuningHtml(const v1::Tuning& tuning) {
+  HtmlTable table({{"site"},
+                   {"schedule"},
+                   {"measured", true},
+                   {"default, us", true},
+                   {"best, us", true},
+                   {"over the default, 95%", true}});
+  for (const v1::TunedSite& site : tuning.sites()) {
+    table.Add({Code(site.name()), EscapeHtml(absl::StrCat(site.schedule(), site.from_record() ? " (record)" : "")),
+               absl::StrCat(site.candidates()), absl::StrFormat("%.1f", site.default_us()),
+               absl::StrFormat("%.1f", site.best_us()),
+               site.schedule() == "default" ? "-" : Interval(site.ratio(), site.ratio_low(), site.ratio_high())});
+  }
+  const std::string whole =
+      tuning.runs() == 0 ? "<p>Nothing was proved to be faster than the default schedules.</p>\n"
+                         : absl::StrCat("<p>The whole program takes ",
+                                        Interval(tuning.ratio(), tuning.ratio_low(), tuning.ratio_high()),
+                                        " of its time by default schedules, by ", tuning.runs(), " paired runs.</p>\n");
+  return absl::StrCat("<h2>Schedules measured</h2>\n", whole, table.Render("nothing to choose"));
+}
+
 }  // namespace
 
 std::string FusionReportHtml(const v1::FusionReport& report, const v1::StageSeconds& seconds) {
@@ -83,6 +109,7 @@ std::string FusionReportHtml(const v1::FusionReport& report, const v1::StageSeco
   const std::string stages = Stages(seconds);
   return absl::StrCat(tiles, "<h2>Kernels</h2>\n", Kernels(report),
                       "<h2>Library calls, extern calls, graph breaks</h2>\n", Calls(report),
+                      report.has_tuning() ? TuningHtml(report.tuning()) : "",
                       stages.empty() ? "" : "<h2>Seconds of compiling</h2>\n", stages);
 }
 

@@ -9,8 +9,8 @@
 #include "cache/key.h"
 #include "compiler/capture/program_proto.h"
 #include "compiler/compile.h"
-#include "compiler/support/digest.h"
 #include "compiler/support/status_macros.h"
+#include "server/worker/artifact_blobs.h"
 #include "server/worker/fault_hook.h"
 #include "server/worker/import_source.h"
 #include "server/worker/report_proto.h"
@@ -77,26 +77,6 @@ std::string WithoutDebugInfo(v1::Program program) {
   return program.SerializeAsString();
 }
 
-v1::BlobRef AddBlob(std::string bytes, v1::TaskDone& done) {
-  v1::BlobRef ref;
-  ref.set_digest(Digest(bytes));
-  ref.set_size_bytes(static_cast<int64_t>(bytes.size()));
-  (*done.mutable_blobs())[ref.digest()] = std::move(bytes);
-  return ref;
-}
-
-void AddArtifact(Artifact artifact, v1::TaskDone& done) {
-  v1::Manifest& manifest = *done.mutable_manifest();
-  *manifest.mutable_plan() = AddBlob(std::move(artifact.plan), done);
-  for (auto& [digest, bytes] : artifact.code) *manifest.add_code() = AddBlob(std::move(bytes), done);
-  *manifest.mutable_source() = AddBlob(std::move(artifact.source), done);
-  *manifest.mutable_report() = AddBlob(ToProto(artifact.report).SerializeAsString(), done);
-  manifest.mutable_seconds()->set_passes(artifact.passes_seconds);
-  manifest.mutable_seconds()->set_codegen(artifact.codegen_seconds);
-  manifest.mutable_seconds()->set_compile(artifact.compile_seconds);
-  for (const auto& [op, entry] : artifact.report.extern_calls) done.add_extern_ops(op);
-}
-
 }  // namespace
 
 absl::StatusOr<v1::TaskDone> RunCompileTask(const v1::CompileTask& task, const TaskContext& context) {
@@ -118,7 +98,8 @@ absl::StatusOr<v1::TaskDone> RunCompileTask(const v1::CompileTask& task, const T
   DoWhatFaultsSay(request.name());
 
   ASSIGN_OR_RETURN(Artifact artifact, Compile(canonical, options));
-  AddArtifact(std::move(artifact), done);
+  const v1::FusionReport report = ToProto(artifact.report);
+  AddArtifact(std::move(artifact), report, done);
   v1::Manifest& manifest = *done.mutable_manifest();
   manifest.set_format(1);
   manifest.set_key(key.digest);

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/reference/inputs/host_tensor.h"
+#include "kernels/runtime/preheat_runtime.h"
 
 namespace preheat::worker {
 
@@ -17,6 +18,9 @@ namespace preheat::worker {
 absl::StatusOr<std::vector<reference::HostTensor>> RunArtifact(const std::string& plan,
                                                                const std::map<std::string, std::string>& code,
                                                                const std::vector<reference::HostTensor>& inputs);
+
+// torch's dispatcher, opened at the first use; null where there is none.
+preheat_extern_handler ExternHandler();
 
 }  // namespace preheat::worker
 

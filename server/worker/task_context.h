@@ -21,6 +21,7 @@ struct TaskContext {
   std::function<bool(const std::string& key, const std::map<std::string, std::string>& fields)> announce_key;
   std::function<std::map<std::string, std::string>(const std::vector<std::string>& keys)> lookup_kernels;
   std::function<void(const std::map<std::string, std::string>& objects)> publish_kernels;
+  std::function<std::map<std::string, std::string>(const std::vector<std::string>& keys)> lookup_tuning;
   const std::atomic<bool>* cancelled = nullptr;
 };
 

@@ -9,12 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/capture/bind_dims.h"
-#include "compiler/capture/program_proto.h"
 #include "compiler/reference/inputs/inputs.h"
-#include "compiler/support/digest.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 #include "kernels/runtime/preheat_runtime.h"
+#include "server/worker/artifact_blobs.h"
 #include "server/worker/compare_outputs.h"
 #include "server/worker/run_artifact.h"
 #if PREHEAT_WITH_TORCH
@@ -98,32 +97,11 @@ absl::StatusOr<std::map<int, HostTensor>> GivenInputs(const AtenProgram& program
   return given;
 }
 
-absl::StatusOr<std::string> BlobOf(const v1::VerifyTask& task, const v1::BlobRef& ref) {
-  auto found = task.blobs().find(ref.digest());
-  if (found != task.blobs().end() && Digest(found->second) == ref.digest()) return found->second;
-  return MakeError(absl::StatusCode::kDataLoss, {.kind = "corrupt_artifact",
-                                                 .message = "a blob did not come as it was stored",
-                                                 .where = ref.digest(),
-                                                 .fix = "`compilectl rm` lets it be compiled anew"});
-}
-
-absl::StatusOr<AtenProgram> ReadProgram(const v1::VerifyTask& task) {
-  ASSIGN_OR_RETURN(std::string bytes, BlobOf(task, task.manifest().program()));
-  v1::Program proto;
-  if (!proto.ParseFromString(bytes)) {
-    return MakeError(absl::StatusCode::kDataLoss, {.kind = "corrupt_artifact",
-                                                   .message = "the program cannot be read",
-                                                   .where = "",
-                                                   .fix = "`compilectl rm` lets it be compiled anew"});
-  }
-  return capture::FromProto(proto);
-}
-
 absl::StatusOr<std::vector<HostTensor>> RunOurs(const v1::VerifyTask& task, const std::vector<HostTensor>& inputs) {
-  ASSIGN_OR_RETURN(std::string plan, BlobOf(task, task.manifest().plan()));
+  ASSIGN_OR_RETURN(std::string plan, BlobOf(task.blobs(), task.manifest().plan()));
   std::map<std::string, std::string> code;
   for (const v1::BlobRef& ref : task.manifest().code()) {
-    ASSIGN_OR_RETURN(code[ref.digest()], BlobOf(task, ref));
+    ASSIGN_OR_RETURN(code[ref.digest()], BlobOf(task.blobs(), ref));
   }
   return RunArtifact(plan, code, inputs);
 }
@@ -196,7 +174,7 @@ absl::StatusOr<v1::TaskDone> RunVerifyTask(const v1::VerifyTask& task, const Tas
   context.progress("verify", 0, "");
   if (absl::StartsWith(task.manifest().target(), "cuda:"))
     return NotPossible("workers do not run artifacts on a GPU yet");
-  ASSIGN_OR_RETURN(AtenProgram program, ReadProgram(task));
+  ASSIGN_OR_RETURN(AtenProgram program, ReadProgram(task.blobs(), task.manifest().program()));
   if (std::string why = WhyIncomparable(program); !why.empty()) return NotPossible(std::move(why));
   const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<v1::TaskDone> done = Verify(task, program);

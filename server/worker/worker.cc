@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "autotune/device_lock.h"
 #include "compiler/artifact/plan_version.h"
 #include "compiler/compile.h"
 #include "compiler/support/error.h"
@@ -24,6 +25,7 @@
 #include "server/rpc/error_proto.h"
 #include "server/worker/compile_task.h"
 #include "server/worker/task_context.h"
+#include "server/worker/tune_task.h"
 #include "server/worker/verify_task.h"
 
 namespace preheat::worker {
@@ -32,7 +34,7 @@ namespace {
 constexpr std::chrono::seconds kHeartbeatEvery{2};
 constexpr std::chrono::milliseconds kProgressEvery{100};
 constexpr std::chrono::seconds kKernelCallDeadline{20};
-constexpr int kVerifyNiceness = 10;
+constexpr int kVerifyNiceness = 10, kTuneNiceness = 15;
 constexpr int kLargestMessage = 256 << 20;
 
 using Stream = grpc::ClientReaderWriter<v1::WorkerMessage, v1::ServerMessage>;
@@ -143,11 +145,15 @@ class Worker {
   void DoTask(RunningTask& running, const v1::Task& task) {
     TaskContext context = ContextOf(running);
     absl::StatusOr<v1::TaskDone> done = absl::UnimplementedError("this worker does not know such a task");
-    if (task.has_compile()) done = RunCompileTask(task.compile(), context);
     // Evidence is worth less than the client's first runs, which start about now: give way. Linux counts niceness by
     // thread, and this one, with those that it starts, ends with the task.
     if (task.has_verify()) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kVerifyNiceness);
+    if (task.has_tune()) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kTuneNiceness);
+    std::optional<autotune::DeviceLock> lock;  // who measures must be alone
+    if (!task.has_tune()) lock.emplace("cpu", autotune::DeviceLock::Kind::kShared, &running.cancelled);
+    if (task.has_compile()) done = RunCompileTask(task.compile(), context);
     if (task.has_verify()) done = RunVerifyTask(task.verify(), context);
+    if (task.has_tune()) done = RunTuneTask(task.tune(), context);
     if (running.cancelled) done = absl::CancelledError("cancelled by the server");
     v1::WorkerMessage message;
     if (done.ok()) {
@@ -178,6 +184,7 @@ class Worker {
       return running.WaitForAnswer();
     };
     context.lookup_kernels = [this](const std::vector<std::string>& keys) { return LookupKernels(keys); };
+    context.lookup_tuning = [this](const std::vector<std::string>& keys) { return LookupTuning(keys); };
     context.publish_kernels = [this](const std::map<std::string, std::string>& objects) { PublishKernels(objects); };
     return context;
   }
@@ -217,6 +224,17 @@ class Worker {
     grpc::Status status = stub_->LookupKernels(&context, request, &reply);
     if (!status.ok()) spdlog::warn("no kernels from the server: {}", status.error_message());
     return {reply.objects().begin(), reply.objects().end()};
+  }
+
+  std::map<std::string, std::string> LookupTuning(const std::vector<std::string>& keys) {
+    v1::LookupTuningRequest request;
+    *request.mutable_tuning_keys() = {keys.begin(), keys.end()};
+    v1::LookupTuningReply reply;
+    grpc::ClientContext context;
+    Prepare(context);
+    grpc::Status status = stub_->LookupTuning(&context, request, &reply);
+    if (!status.ok()) spdlog::warn("no tuning records from the server: {}", status.error_message());
+    return {reply.records().begin(), reply.records().end()};
   }
 
   void PublishKernels(const std::map<std::string, std::string>& objects) {

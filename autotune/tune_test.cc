@@ -1,0 +1,189 @@
+#include "autotune/tune.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <set>
+
+#include "autotune/loaded_artifact.h"
+#include "autotune/search.h"
+#include "compiler/draft.h"
+#include "compiler/ir/parse.h"
+#include "compiler/ir/print.h"
+#include "kernels/runtime/preheat_runtime.h"
+
+namespace preheat::autotune {
+namespace {
+
+constexpr char kProgram[] = R"(
+%x = input user f32[64, 512]
+%w = input user f32[512, 96]
+%m = matmul(%x, %w)
+%e = exp(%m)
+%c = reduce_sum(%e) {dims = [0]}
+%q = mul(%x, %x)
+%r = reduce_sum(%q) {dims = [1]}
+output %c
+output %r)";
+
+Canonical Program(const char* text = kProgram) {
+  Canonical canonical;
+  canonical.graph = *ir::ParseGraph(text);
+  canonical.ir_text = ir::Print(canonical.graph);
+  return canonical;
+}
+
+TuneOptions Options() {
+  TuneOptions options;
+  options.compile.target = preheat_host_target();
+  options.machine = "test machine";
+  options.budget = std::chrono::milliseconds(300);
+  std::mt19937 random(3);
+  for (std::vector<int64_t> sizes : {std::vector<int64_t>{64, 512}, std::vector<int64_t>{512, 96}}) {
+    reference::HostTensor tensor = reference::MakeTensor(ir::DType::kF32, sizes);
+    std::vector<float> values(tensor.bytes.size() / sizeof(float));
+    for (float& value : values) value = std::uniform_real_distribution<float>(-0.1f, 0.1f)(random);
+    std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+    options.inputs.push_back(std::move(tensor));
+  }
+  return options;
+}
+
+TEST(Search, CandidatesAreDifferentKernelsAndFew) {
+  Canonical program = Program();
+  CompileOptions options = Options().compile;
+  auto base = MakeDraft(program, options);
+  ASSERT_TRUE(base.ok()) << base.status();
+  ASSERT_EQ(base->built.sites.size(), 3u);  // a product and two kernels
+  auto found = FindCandidates(program, options, *base, {});
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_EQ(found->size(), 3u);
+  for (const auto& [site, schedules] : *found) {
+    EXPECT_GE(schedules.size(), 1u) << site;
+    EXPECT_LE(schedules.size(), kMostCandidates - 1u) << site;
+    std::set<std::string> variants;
+    for (const codegen::Schedule& schedule : schedules) {
+      CompileOptions turned = options;
+      turned.schedules.at[site] = schedule;
+      auto draft = MakeDraft(program, turned);
+      ASSERT_TRUE(draft.ok()) << draft.status();
+      for (size_t i = 0; i < draft->built.sites.size(); ++i) {
+        const Site &now = draft->built.sites[i], &before = base->built.sites[i];
+        EXPECT_EQ(now.name, before.name);
+        EXPECT_EQ(now.variant == before.variant, now.name != site) << codegen::ScheduleText(schedule);
+        if (now.name == site) {
+          EXPECT_TRUE(variants.insert(now.variant).second) << codegen::ScheduleText(schedule);
+        }
+      }
+    }
+  }
+  auto rest = FindCandidates(program, options, *base, {base->built.sites[0].name});
+  ASSERT_TRUE(rest.ok());
+  EXPECT_EQ(rest->count(base->built.sites[0].name), 0u);
+}
+
+TEST(Tune, EveryCandidateComputesTheSame) {
+  Canonical program = Program();
+  TuneOptions options = Options();
+  auto base = MakeDraft(program, options.compile);
+  ASSERT_TRUE(base.ok());
+  auto found = FindCandidates(program, options.compile, *base, {});
+  ASSERT_TRUE(found.ok());
+  std::vector<reference::HostTensor> want;
+  for (size_t k = 0; k < kMostCandidates; ++k) {
+    CompileOptions turned = options.compile;
+    for (const auto& [site, schedules] : *found) {
+      if (k > 0 && k <= schedules.size()) turned.schedules.at[site] = schedules[k - 1];
+    }
+    auto artifact = Compile(program, turned);
+    ASSERT_TRUE(artifact.ok()) << artifact.status();
+    auto loaded = LoadedArtifact::Load(artifact->plan, artifact->code, options.inputs, nullptr);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    (*loaded)->Profile(true);
+    ASSERT_TRUE((*loaded)->Run().ok());
+    EXPECT_EQ((*loaded)->StepSeconds().size(), 3u);
+    std::vector<reference::HostTensor> got = (*loaded)->Outputs();
+    if (k == 0) want = got;
+    for (size_t i = 0; i < got.size(); ++i) {
+      for (size_t at = 0; at < got[i].bytes.size(); at += sizeof(float)) {
+        float a, b;
+        std::memcpy(&a, got[i].bytes.data() + at, sizeof(float));
+        std::memcpy(&b, want[i].bytes.data() + at, sizeof(float));
+        ASSERT_NEAR(a, b, 1e-4f * (1 + std::abs(b))) << "variant " << k << ", output " << i;
+      }
+    }
+  }
+}
+
+TEST(Tune, WhatIsChosenHasItsProofAndIsRemembered) {
+  Canonical program = Program();
+  TuneOptions options = Options();
+  auto first = Tune(program, options);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_FALSE(first->artifact.plan.empty());
+  ASSERT_EQ(first->tuning.sites.size(), 3u);
+  bool any = false;
+  for (const SiteResult& site : first->tuning.sites) {
+    EXPECT_GT(site.candidates, 1);
+    EXPECT_LE(site.candidates, kMostCandidates);
+    EXPECT_GT(site.default_us, 0);
+    EXPECT_LE(site.best_us, site.default_us);
+    EXPECT_FALSE(site.from_record);
+    if (site.schedule == "default") continue;
+    any = true;
+    EXPECT_LT(site.ratio.high, 1) << site.name;
+  }
+  if (any) {
+    EXPECT_LT(first->tuning.ratio.high, 1);
+  }
+  if (first->tuning.machine_was_busy) {
+    EXPECT_TRUE(first->records.empty());
+  }
+  // Records of a quiet machine, written here whatever this one was.
+  SiteResult five;
+  five.candidates = 5;
+  std::map<std::string, std::string> asked;
+  options.lookup_records = [&](const std::vector<std::string>& keys) {
+    for (const std::string& key : keys) asked[key] = WriteRecord(five);
+    return asked;
+  };
+  auto second = Tune(program, options);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(asked.size(), 3u);
+  for (const auto& [key, record] : first->records) EXPECT_EQ(asked.count(key), 1u) << "keys are stable";
+  for (const SiteResult& site : second->tuning.sites) {
+    EXPECT_TRUE(site.from_record);
+    EXPECT_EQ(site.candidates, 5);
+  }
+  EXPECT_TRUE(second->records.empty());
+}
+
+TEST(Tune, StopsWhenItIsInterrupted) {
+  std::atomic<bool> cancelled = true;
+  TuneOptions options = Options();
+  options.compile.cancelled = &cancelled;
+  EXPECT_TRUE(absl::IsCancelled(Tune(Program(), options).status()));
+}
+
+TEST(Record, ReadsWhatItWrites) {
+  SiteResult site;
+  site.schedule = "tile=64,width=256";
+  site.candidates = 7;
+  site.default_us = 12.5;
+  site.ratio = {0.8, 0.75, 0.9};
+  auto read = ReadRecord(WriteRecord(site));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->schedule, site.schedule);
+  EXPECT_EQ(read->candidates, 7);
+  EXPECT_EQ(read->ratio.high, 0.9);
+  EXPECT_TRUE(read->from_record);
+  for (const char* bad : {"", "tuning 2\nschedule default\n", "tuning 1\nschedule tile=many\n", "tuning 1\n"}) {
+    EXPECT_FALSE(ReadRecord(bad).ok()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace preheat::autotune

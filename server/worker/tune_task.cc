@@ -1,0 +1,143 @@
+#include "server/worker/tune_task.h"
+
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "autotune/tune.h"
+#include "compiler/compile.h"
+#include "compiler/reference/inputs/inputs.h"
+#include "compiler/support/digest.h"
+#include "compiler/support/error.h"
+#include "compiler/support/status_macros.h"
+#include "kernels/runtime/preheat_runtime.h"
+#include "server/worker/artifact_blobs.h"
+#include "server/worker/report_proto.h"
+#include "server/worker/run_artifact.h"
+
+namespace preheat::worker {
+namespace {
+
+v1::TaskDone NotTuned(std::string reason) {
+  v1::TaskDone done;
+  done.set_not_tuned(std::move(reason));
+  return done;
+}
+
+// "AMD EPYC 7R13, 2 threads": what tuned generations are for.
+std::string MachineName() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line, model = "unknown CPU";
+  while (std::getline(file, line)) {
+    const size_t colon = line.find(':');
+    if (!absl::StartsWith(line, "model name") || colon == std::string::npos) continue;
+    model = std::string(absl::StripAsciiWhitespace(line.substr(colon + 1)));
+    break;
+  }
+  return absl::StrCat(model, ", ", std::thread::hardware_concurrency(), " threads");
+}
+
+CompileOptions OptionsOf(const v1::TuneTask& task, const TaskContext& context) {
+  CompileOptions options;
+  options.target = task.manifest().target();
+  options.exclude = {task.exclude().begin(), task.exclude().end()};
+  options.freeze = task.freeze();
+  options.progress = context.progress;
+  options.kernels = {context.lookup_kernels, context.publish_kernels};
+  options.cancelled = context.cancelled;
+  return options;
+}
+
+v1::Tuning TuningReport(const autotune::Tuning& tuning) {
+  v1::Tuning proto;
+  proto.set_ratio(tuning.ratio.value);
+  proto.set_ratio_low(tuning.ratio.low);
+  proto.set_ratio_high(tuning.ratio.high);
+  proto.set_runs(tuning.runs);
+  proto.set_machine_was_busy(tuning.machine_was_busy);
+  for (const autotune::SiteResult& result : tuning.sites) {
+    v1::TunedSite& site = *proto.add_sites();
+    site.set_name(result.name);
+    site.set_schedule(result.schedule);
+    site.set_candidates(result.candidates);
+    site.set_default_us(result.default_us);
+    site.set_best_us(result.best_us);
+    site.set_ratio(result.ratio.value);
+    site.set_ratio_low(result.ratio.low);
+    site.set_ratio_high(result.ratio.high);
+    site.set_from_record(result.from_record);
+  }
+  return proto;
+}
+
+// The program as the key has it, and what to run it on. FAILED_PRECONDITION "changed_program" when this compiler reads
+// it otherwise.
+absl::StatusOr<Canonical> ReadCanonical(const v1::TuneTask& task, const CompileOptions& options) {
+  ASSIGN_OR_RETURN(capture::AtenProgram program, ReadProgram(task.blobs(), task.manifest().program()));
+  ASSIGN_OR_RETURN(Canonical canonical, Canonicalize(std::move(program), {}, options));
+  if (Digest(canonical.ir_text) == task.manifest().ir().digest()) return canonical;
+  return MakeError(absl::StatusCode::kFailedPrecondition, {.kind = "changed_program",
+                                                           .message = "the stored program gives another graph now",
+                                                           .where = task.manifest().key(),
+                                                           .fix = "`compilectl rm` lets it be compiled anew"});
+}
+
+absl::StatusOr<autotune::TuneOptions> TuneOptionsOf(const v1::TuneTask& task, const Canonical& canonical,
+                                                    const CompileOptions& options, const TaskContext& context) {
+  autotune::TuneOptions tune;
+  tune.compile = options;
+  reference::InputOptions inputs;
+  ASSIGN_OR_RETURN(inputs.symbols, reference::CompleteSymbols(canonical.program, {}));
+  ASSIGN_OR_RETURN(tune.inputs, reference::GenerateInputs(canonical.program, inputs));
+  tune.symbols = inputs.symbols;
+  tune.extern_handler = ExternHandler();
+  tune.machine = MachineName();
+  tune.toolchain = context.toolchain.host_compiler();
+  tune.lookup_records = context.lookup_tuning;
+  if (!task.when_busy()) tune.patience = std::chrono::milliseconds(task.patience_ms());
+  return tune;
+}
+
+void AddGeneration(const v1::TuneTask& task, autotune::TuneResult result, double seconds, v1::TaskDone& done) {
+  v1::Manifest& manifest = *done.mutable_manifest();
+  manifest = task.manifest();
+  v1::FusionReport report = ToProto(result.artifact.report);
+  *report.mutable_tuning() = TuningReport(result.tuning);
+  AddArtifact(std::move(result.artifact), report, done);
+  manifest.set_tuned(true);
+  manifest.set_tuned_for(MachineName());
+  manifest.clear_generation();
+  manifest.clear_evidence();
+  manifest.clear_created_unix_ms();
+  manifest.mutable_seconds()->set_tune(seconds);
+  manifest.mutable_seconds()->clear_verify();
+  for (auto& [key, record] : result.records) (*done.mutable_tuning_records())[key] = std::move(record);
+}
+
+}  // namespace
+
+absl::StatusOr<v1::TaskDone> RunTuneTask(const v1::TuneTask& task, const TaskContext& context) {
+  const auto start = std::chrono::steady_clock::now();
+  context.progress("tune", 0, "");
+  if (task.manifest().target() != preheat_host_target()) {
+    return NotTuned(absl::StrCat("this worker runs on ", preheat_host_target()));
+  }
+  const CompileOptions options = OptionsOf(task, context);
+  ASSIGN_OR_RETURN(Canonical canonical, ReadCanonical(task, options));
+  absl::StatusOr<autotune::TuneOptions> tune = TuneOptionsOf(task, canonical, options, context);
+  if (!tune.ok()) return NotTuned(std::string(tune.status().message()));
+  absl::StatusOr<autotune::TuneResult> result = autotune::Tune(canonical, *tune);
+  if (absl::IsCancelled(result.status())) return result.status();
+  if (!result.ok()) return NotTuned(std::string(result.status().message()));
+  v1::TaskDone done;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  AddGeneration(task, *std::move(result), took.count(), done);
+  return done;
+}
+
+}  // namespace preheat::worker
