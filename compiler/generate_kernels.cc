@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/cpu/emit_node.h"
 #include "compiler/codegen/cuda/emit_put_rows.h"
+#include "compiler/codegen/cuda/emit_scan.h"
 #include "compiler/codegen/lower_region.h"
 #include "compiler/support/status_macros.h"
 
@@ -43,8 +44,11 @@ absl::StatusOr<GeneratedKernel> GenerateRegion(const schedule::Region& region, c
   GeneratedKernel kernel;
   kernel.kind = region.kind;
   auto strides_of = [&](ir::Value value) { return layouts.StridesOf(value); };
-  if (device == DeviceKind::kCuda && region.outputs[0].node->op() == ir::Op::kPutRows) {
-    ASSIGN_OR_RETURN(codegen::CudaKernel emitted, codegen::EmitPutRows(region, strides_of, sizes, kernel.loops));
+  const ir::Node& node = *region.outputs[0].node;
+  const bool rows = node.op() == ir::Op::kPutRows;
+  if (device == DeviceKind::kCuda && (rows || codegen::ScansByBlocks(node))) {
+    const auto emit = rows ? codegen::EmitPutRows : codegen::EmitScan;
+    ASSIGN_OR_RETURN(codegen::CudaKernel emitted, emit(region, strides_of, sizes, kernel.loops));
     kernel.code = std::move(emitted.code);
     kernel.launch = std::move(emitted.launch);
     return kernel;

@@ -125,6 +125,7 @@ class Fuser {
     cost_.assign(graph_.nodes().size(), 0);
     loads_.assign(graph_.nodes().size(), 0);
     whole_loads_.assign(graph_.nodes().size(), 0);
+    whole_bytes_.assign(graph_.nodes().size(), 0);
     for (size_t i = 0; i < graph_.outputs().size(); ++i) {
       Value direct = layouts_.direct_outputs()[i];
       Require(direct ? direct : graph_.outputs()[i].value);
@@ -176,19 +177,24 @@ class Fuser {
     int id = node.id();
     if (IsCall(node.op()) || IsNodeKernel(node.op())) {
       loads_[id] = whole_loads_[id] = 1;
+      whole_bytes_[id] = node.results().empty() ? 0 : ElementBytes(node);
       return;
     }
     int cost = OwnCost(node), loads = 0, whole = 0;
+    int64_t bytes = 0;
     for (Value operand : node.operands()) {
       bool stored = InMemory(operand.node->op()) || roots_.count(operand);
       cost += stored ? 0 : cost_[operand.node->id()];
       loads += stored ? 1 : loads_[operand.node->id()];
       whole += stored ? 1 : whole_loads_[operand.node->id()];
+      bytes += stored ? ir::DTypeSize(operand.dtype()) : whole_bytes_[operand.node->id()];
     }
-    if (node.op() == Op::kBroadcast) whole = 0;
+    if (node.op() == Op::kBroadcast) whole = 0, bytes = 0;
+    whole_bytes_[id] = std::min<int64_t>(bytes, 1000);
     cost_[id] = cost, loads_[id] = std::min(loads, 1000), whole_loads_[id] = std::min(whole, 1000);
-    // With one load of its own size, computing it again reads as much as it would itself be read, and spares the store.
-    bool costly = cost >= kCostlyOps || whole >= 2;
+    // With no more to load than it has itself, computing it again reads no more than it would be read, and spares the
+    // store: one load of its own size, or two of half of it.
+    bool costly = cost >= kCostlyOps || (whole >= 2 && bytes > ElementBytes(node));
     if (ir::IsReduction(node.op()) || PadsNothing(node)) roots_.insert(node.result());
     if (!ir::IsView(node.op()) && !IsLeaf(node.op()) && uses[id] > 1 && costly) roots_.insert(node.result());
     if (cost > 400 || loads > 48) {  // bounds the size of what is inlined
@@ -202,8 +208,13 @@ class Fuser {
         roots_.insert(base);
       }
     }
-    if (roots_.count(node.result())) cost_[id] = 0, loads_[id] = whole_loads_[id] = 1;
+    if (roots_.count(node.result())) {
+      cost_[id] = 0, loads_[id] = whole_loads_[id] = 1;
+      whole_bytes_[id] = ElementBytes(node);
+    }
   }
+
+  static int64_t ElementBytes(const Node& node) { return ir::DTypeSize(node.results()[0].dtype); }
 
   // Nodes whose result reads an operand's element more than once.
   static bool Repeats(const Node& node) {
@@ -645,8 +656,9 @@ class Fuser {
   const Layouts& layouts_;
   ir::Ranges ranges_;
   std::set<Value> roots_, required_;
-  std::vector<int> cost_, loads_;  // of what is inlined, by node id
-  std::vector<int> whole_loads_;   // those of loads_ that are not broadcast
+  std::vector<int> cost_, loads_;     // of what is inlined, by node id
+  std::vector<int> whole_loads_;      // those of loads_ that are not broadcast
+  std::vector<int64_t> whole_bytes_;  // an element's, of these
   std::vector<Group> groups_;
   std::vector<std::set<int>> consumers_;
   std::map<Value, int> group_of_;

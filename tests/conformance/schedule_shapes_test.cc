@@ -240,6 +240,25 @@ output %r)";
   CheckAs(text, {{"ZERO", "0.0"}, {"DTYPE", "f32"}, {"ROWS", "5"}, {"SIZE", "4"}, {"COUNT", "0"}, {"REDUCE", "add"}});
 }
 
+TEST(ScheduleShapes, Scans) {
+  const char* text = R"(
+%x = input user DTYPE[ROWS, SIZE]
+%a = scan_sum(%x) {dim = 1}
+%b = scan_max(%x) {dim = 1}
+%c = scan_sum(%x) {dim = 0}
+%d = scan_min(%x) {dim = 0}
+output %a
+output %b
+output %c
+output %d)";
+  for (int64_t n : {1, 63, 64, 300, 2050}) {
+    CheckAs(text, {{"DTYPE", n % 2 ? "f32" : "i64"}, {"ROWS", N(1 + 130 / n)}, {"SIZE", N(n)}});
+  }
+  CheckAs(text, {{"DTYPE", "f64"}, {"ROWS", "70"}, {"SIZE", "0"}});
+  CheckAs("symbol n in [1, 4096]\n" + std::string(text), {{"DTYPE", "i32"}, {"ROWS", "3"}, {"SIZE", "n"}},
+          {{"n", 1100}});
+}
+
 // Functions that kernels with 16-bit floats take in place of the exact ones, over all magnitudes.
 TEST(ScheduleShapes, NearFunctions) {
   for (const char* dtype : {"bf16", "f16"}) {

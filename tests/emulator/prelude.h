@@ -52,6 +52,17 @@ T __shfl_xor_sync(unsigned, T value, int mask) {
   return other;
 }
 
+template <typename T>
+T __shfl_up_sync(unsigned, T value, unsigned by) {
+  const unsigned mine = threadIdx.y * blockDim.x + threadIdx.x;
+  memcpy(&preheat_thread->slots[mine], &value, sizeof(T));
+  __syncwarp();
+  T other = value;
+  if ((mine & 31u) >= by) memcpy(&other, &preheat_thread->slots[mine - by], sizeof(T));
+  __syncwarp();
+  return other;
+}
+
 inline unsigned __ballot_sync(unsigned, int predicate) {
   const unsigned mine = threadIdx.y * blockDim.x + threadIdx.x;
   preheat_thread->slots[mine] = predicate != 0;

@@ -99,6 +99,7 @@ int64_t CudaSteps::ChooseWidth(const std::string& variable, const std::vector<co
                                const std::vector<Expr>& multiples) const {
   if (variable.empty()) return 1;
   std::vector<std::pair<Expr, int64_t>> accesses;  // along the variable: index, bytes of an element
+  int64_t stored = 1;                              // bytes of the widest one that is stored
   for (const Span* span : spans) {
     const std::set<int> varying = Varying(*span, variable);
     for (int s : span->body) {
@@ -108,8 +109,9 @@ int64_t CudaSteps::ChooseWidth(const std::string& variable, const std::vector<co
       accesses.emplace_back(stmt.index, ir::DTypeSize(k_.buffers[stmt.buffer].dtype));
     }
     for (const Store* store : span->stores) {
-      if (WalksBy(store->index, variable, 1))
-        accesses.emplace_back(store->index, ir::DTypeSize(k_.buffers[store->buffer].dtype));
+      if (!WalksBy(store->index, variable, 1)) continue;
+      accesses.emplace_back(store->index, ir::DTypeSize(k_.buffers[store->buffer].dtype));
+      stored = std::max(stored, accesses.back().second);
     }
   }
   if (accesses.empty()) return 1;
@@ -119,7 +121,9 @@ int64_t CudaSteps::ChooseWidth(const std::string& variable, const std::vector<co
   auto fits = [&](int64_t width) {
     return std::all_of(multiples.begin(), multiples.end(), [&](const Expr& e) { return Divisible(e, width); });
   };
-  const int64_t most = std::min<int64_t>({8, kVectorBytes / narrowest, kMostBytes / widest});
+  // Two accesses a vector leave half of each sector to the next thread's: loads find the rest in the first-level cache,
+  // stores do not.
+  const int64_t most = std::min<int64_t>({8, kVectorBytes / narrowest, kMostBytes / widest, kVectorBytes / stored});
   int64_t some = 1;
   for (int64_t width = most; width >= 2; width /= 2) {
     if (!fits(width)) continue;

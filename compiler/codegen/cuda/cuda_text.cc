@@ -30,6 +30,7 @@ CudaText::CudaText(const Kernel& kernel) : k_(kernel), users_(kernel.stmts.size(
     for (int arg : k_.stmts[s].args) users_[arg].push_back(static_cast<int>(s));
   }
   auto note = [&](const Store& store) {
+    stored_.insert(store.value);
     if (k_.buffers[store.buffer].dtype != DType::kBF16) stored_exactly_.insert(store.value);
   };
   for (const Item& item : k_.order) {
@@ -37,7 +38,10 @@ CudaText::CudaText(const Kernel& kernel) : k_(kernel), users_(kernel.stmts.size(
     if (!item.stage) continue;
     for (const Piece& piece : item.stage->pieces) {
       for (const Store& store : piece.stores) note(store);
-      for (const auto& [a, value] : piece.accumulations) (void)a, reduced_.insert(value);
+      for (const auto& [a, value] : piece.accumulations) {
+        reduced_.insert(value);
+        if (k_.accumulators[a].op != Op::kReduceSum) compared_.insert(value);
+      }
     }
   }
 }
@@ -65,7 +69,7 @@ std::string CudaText::Signature(const CudaLaunch& launch) const {
     parameters.push_back(absl::StrCat(k_.buffers[b].written ? "" : "const ",
                                       std::string(StorageType(k_.buffers[b].dtype)), "* __restrict__ b", b));
   }
-  for (const std::string& symbol : k_.symbols) parameters.push_back(absl::StrCat("const long ", symbol));
+  for (const std::string& symbol : k_.symbols) parameters.push_back(absl::StrCat("const long ", SizeName(symbol)));
   // Two blocks of 512 threads on a multiprocessor: one loads while the other computes.
   const int64_t threads = launch.threads_x * launch.threads_y;
   return absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", threads, threads == 512 ? ", 2" : "", ") ",
@@ -117,9 +121,11 @@ std::string CudaText::Ref(int s) const {
 }
 
 std::string CudaText::Index(const Expr& e) {
-  return IndexText(
-      e, [&](const std::string& symbol) { return symbol[0] == 'x' ? Ref(std::stoi(symbol.substr(1))) : symbol; },
-      math_);
+  auto name = [&](const std::string& symbol) {
+    if (std::find(k_.symbols.begin(), k_.symbols.end(), symbol) != k_.symbols.end()) return SizeName(symbol);
+    return symbol[0] == 'x' ? Ref(std::stoi(symbol.substr(1))) : symbol;
+  };
+  return IndexText(e, name, math_);
 }
 
 std::string CudaText::Value(const Stmt& stmt) {
@@ -128,7 +134,9 @@ std::string CudaText::Value(const Stmt& stmt) {
     case Stmt::Kind::kIndex: return Index(stmt.index);
     case Stmt::Kind::kCondition: return ConditionText(stmt);
     case Stmt::Kind::kLoad: return LoadExpr(stmt);
-    case Stmt::Kind::kCast: return CastText(Ref(stmt.args[0]), k_.stmts[stmt.args[0]].dtype, stmt.dtype, math_);
+    case Stmt::Kind::kCast:
+      if (SkipsRounding(stmt)) return Ref(stmt.args[0]);
+      return CastText(Ref(stmt.args[0]), k_.stmts[stmt.args[0]].dtype, stmt.dtype, math_);
     case Stmt::Kind::kWrap: return WrapText(stmt);
     case Stmt::Kind::kScratch:
     case Stmt::Kind::kResult: return "";
@@ -143,6 +151,47 @@ bool CudaText::RoundedAtOnce(int s) const {
   return std::all_of(users_[s].begin(), users_[s].end(), [&](int user) {
     return k_.stmts[user].kind == Stmt::Kind::kCast && k_.stmts[user].dtype == DType::kBF16;
   });
+}
+
+// Whether a rounding to 16 bits between two operators can be left out: it would only be an error more. Not where what
+// was rounded is also used as it was (the difference of the two may be wanted), nor where the result is compared or
+// counted with, in this kernel or (it being stored) in others, which round it.
+bool CudaText::SkipsRounding(const Stmt& cast) {
+  if (!IsHalf(cast.dtype) || k_.stmts[cast.args[0]].dtype != DType::kF32) return false;
+  const int source = cast.args[0], number = static_cast<int>(&cast - k_.stmts.data());
+  const bool only_here = users_[source].size() == 1 && !stored_.count(source) && !reduced_.count(source) &&
+                         k_.stmts[source].kind == Stmt::Kind::kOp;
+  return only_here && !users_[number].empty() && !stored_.count(number) && IsSmooth(number);
+}
+
+// Whether all that comes of a value depends on it smoothly, up to what is stored and summed.
+bool CudaText::IsSmooth(int s) {
+  auto [it, fresh] = smooth_.try_emplace(s, true);
+  if (!fresh) return it->second;
+  bool smooth = !compared_.count(s);
+  for (int user : users_[s]) {
+    const Stmt& stmt = k_.stmts[user];
+    bool fine = stmt.kind == Stmt::Kind::kCast && ir::IsFloat(stmt.dtype);
+    if (stmt.kind == Stmt::Kind::kOp) {
+      switch (stmt.op) {
+        case Op::kAdd:
+        case Op::kSub:
+        case Op::kMul:
+        case Op::kDiv:
+        case Op::kNeg:
+        case Op::kExp:
+        case Op::kTanh:
+        case Op::kErf:
+        case Op::kSqrt:
+        case Op::kRsqrt:
+        case Op::kReciprocal:
+        case Op::kWhere: fine = true; break;
+        default: break;
+      }
+    }
+    smooth = smooth && fine && IsSmooth(user);
+  }
+  return smooth_[s] = smooth;
 }
 
 // x, of 1 + op(x).

@@ -76,12 +76,17 @@ class CudaText {
   std::string Signature(const CudaLaunch& launch) const;
   std::string AlignedText() const;
   bool RoundedAtOnce(int s) const;
+  bool SkipsRounding(const Stmt& cast);
+  bool IsSmooth(int s);
   std::optional<int> OnePlus(const Stmt& add, ir::Op op) const;
 
   bool narrow_ = false;  // holds 16-bit floats: functions need not be better than those by far
   std::vector<std::vector<int>> users_;
   std::set<int> stored_exactly_;  // statements that memory takes as another type than bf16
   std::set<int> reduced_;         // that an accumulator takes
+  std::set<int> compared_;        // of those, what is not summed
+  std::set<int> stored_;
+  std::map<int, bool> smooth_;
   std::string out_;
   int indent_ = 1;
 };

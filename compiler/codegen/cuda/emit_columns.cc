@@ -194,6 +194,27 @@ class ColumnEmitter : public CudaSteps {
     Close();
   }
 
+  // Rows of threads that a warp holds: those are added by shuffles.
+  int64_t RowsAWarp() const {
+    if (launch_.threads_x * launch_.threads_y % kWarp != 0) return 1;
+    return std::max<int64_t>(1, kWarp / launch_.threads_x);
+  }
+
+  void ShuffleRows(int a) {
+    if (RowsAWarp() == 1) return;
+    const Accumulator& accumulator = k_.accumulators[a];
+    const std::string type = SharedType(accumulator.dtype);
+    const bool narrow = ir::DTypeSize(accumulator.dtype) < 4 && !ir::IsFloat(accumulator.dtype);
+    Line("#pragma unroll");
+    Open(absl::StrCat("for (int m = ", launch_.threads_x, "; m < ", launch_.threads_x * RowsAWarp(), "; m *= 2)"));
+    Line(absl::StrCat("const ", type, " o = (", type, ")__shfl_xor_sync(0xffffffffu, ", narrow ? "(int)" : "", "r", a,
+                      lanes_, ", m);"));
+    if (IsArg(accumulator.op))
+      Line(absl::StrCat("const long oi = __shfl_xor_sync(0xffffffffu, r", a, "i", lanes_, ", m);"));
+    Accumulate(a, "o", "oi");
+    Close();
+  }
+
   // Every thread of a column ends with the sum of all, added in one order.
   void Combine(const std::vector<int>& accumulators) {
     const int64_t slots = launch_.threads_x * launch_.threads_y * width_;
@@ -216,14 +237,18 @@ class ColumnEmitter : public CudaSteps {
       };
       const std::string r = absl::StrCat("r", a, lanes_), ri = absl::StrCat("r", a, "i", lanes_);
       lanes([&] {
-        Line(absl::StrCat("red[", at("threadIdx.y"), "] = ", r, ";"));
-        if (arg) Line(absl::StrCat("redi[", at("threadIdx.y"), "] = ", ri, ";"));
+        ShuffleRows(a);
+        const std::string first =
+            RowsAWarp() > 1 ? absl::StrCat("if (threadIdx.y % ", RowsAWarp(), " == 0) ") : std::string();
+        const std::string row = RowsAWarp() > 1 ? absl::StrCat("threadIdx.y / ", RowsAWarp()) : "threadIdx.y";
+        Line(absl::StrCat(first, "red[", at(row), "] = ", r, ";"));
+        if (arg) Line(absl::StrCat(first, "redi[", at(row), "] = ", ri, ";"));
       });
       Line("__syncthreads();");
       lanes([&] {
         Line(absl::StrCat(r, " = red[", at("0"), "];"));
         if (arg) Line(absl::StrCat(ri, " = redi[", at("0"), "];"));
-        Open(absl::StrCat("for (int w = 1; w < ", launch_.threads_y, "; ++w)"));
+        Open(absl::StrCat("for (int w = 1; w < ", launch_.threads_y / RowsAWarp(), "; ++w)"));
         Line(absl::StrCat("const ", type, " o = red[", at("w"), "];"));
         if (arg) Line(absl::StrCat("const long oi = redi[", at("w"), "];"));
         Accumulate(a, "o", "oi");

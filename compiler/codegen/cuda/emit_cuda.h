@@ -2,6 +2,7 @@
 #define PREHEAT_COMPILER_CODEGEN_CUDA_EMIT_CUDA_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "compiler/codegen/cpu/emit_cpu.h"
@@ -22,6 +23,9 @@ struct CudaKernel {
   EmittedKernel code;  // header-free CUDA C++
   CudaLaunch launch;
 };
+
+// A size's parameter: no variable of a kernel has such a name.
+inline std::string SizeName(const std::string& symbol) { return "size_" + symbol; }
 
 // Elements a side of a block in which something is transposed.
 inline constexpr int64_t kTransposeBlock = 64;

@@ -1,19 +1,15 @@
 #include "compiler/codegen/cuda/emit_put_rows.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "compiler/codegen/cuda/cuda_math.h"
+#include "compiler/codegen/cuda/cuda_node_text.h"
 #include "compiler/codegen/emit_c.h"
 #include "compiler/schedule/access.h"
-#include "compiler/support/digest.h"
-#include "compiler/support/status_macros.h"
 
 namespace preheat::codegen {
 
@@ -24,7 +20,6 @@ using ir::Value;
 
 namespace {
 
-constexpr char kSymbol[] = "PREHEAT_KERNEL";
 constexpr int64_t kThreads = 256;
 constexpr int64_t kSharedBytes = 32 << 10;  // of what a block keeps
 
@@ -109,27 +104,18 @@ $BEFORE  (void)q;
   if (bad) *error = bad;
 )";
 
-// An operand or result as the kernel addresses it.
-struct Array {
-  std::string constant;  // not empty: every element is that
-  int buffer = 0;
-  DType dtype = DType::kF32;
-  std::vector<Expr> shape, strides;
-  Expr offset;
-};
-
-class PutRowsEmitter {
+class PutRowsEmitter : public CudaNodeText {
  public:
-  PutRowsEmitter(const schedule::Region& region, const StridesFn& strides_of, const ir::Ranges& sizes, Kernel& loops)
-      : node_(*region.outputs[0].node), strides_of_(strides_of), sizes_(sizes), loops_(loops) {}
+  using CudaNodeText::CudaNodeText;
 
   absl::StatusOr<CudaKernel> Run() {
     const Array x = Operand(node_.operand(0)), index = Operand(node_.operand(1)), src = Operand(node_.operand(2));
     const Value result = node_.result();
-    const Array y{"", Buffer(result, true), result.dtype(), result.shape(), strides_of_(result), Expr(0)};
+    const Array y = Written(result);
     const size_t dim = static_cast<size_t>(node_.Int("dim"));
     const std::vector<Expr> columns(x.shape.begin() + dim + 1, x.shape.end());
     const Expr count = ir::NumElements(index.shape), width = ir::NumElements(columns), rows = x.shape[dim];
+    for (const char* local : {"c", "k", "j"}) Local(local);
     ir::Ranges ranges = sizes_;
     ranges.Set("c", 0, width - 1);
     ranges.Set("k", 0, count - 1);
@@ -144,7 +130,7 @@ class PutRowsEmitter {
     }
     for (size_t d = 0; d < dim; ++d) {
       before.push_back(Expr::Symbol(absl::StrCat("i", d)));
-      locals_.insert(absl::StrCat("i", d));
+      Local(absl::StrCat("i", d));
     }
     auto at = [&](const schedule::Index& row) {
       schedule::Index all = before;
@@ -174,7 +160,7 @@ class PutRowsEmitter {
         {"$STORED", StoreText("value", dtype, dtype, math_)}};
     loops_.checks_indices = true;
     loops_.extent = items * Expr::CeilDiv(width, Expr(across)) * Expr::CeilDiv(rows, Expr(each * down));
-    return Finish(absl::StrReplaceAll(kBody, fields));
+    return Finish(absl::StrReplaceAll(kBody, fields), kThreads);
   }
 
  private:
@@ -185,72 +171,12 @@ class PutRowsEmitter {
     return across;
   }
 
-  int Buffer(Value value, bool written) {
-    auto [it, fresh] = buffers_.try_emplace({value, written}, static_cast<int>(loops_.buffers.size()));
-    if (fresh) loops_.buffers.push_back({value, value.dtype(), written});
-    return it->second;
-  }
-
-  Array Operand(Value value) {
-    if (value.node->op() == Op::kFill)
-      return {ConstantText(value.node->ScalarAttr("value"), value.dtype()), 0, value.dtype(), value.shape(), {}, {}};
-    auto view = schedule::PeelViews(value, strides_of_, sizes_);
-    if (!view) return {"", Buffer(value, false), value.dtype(), value.shape(), strides_of_(value), Expr(0)};
-    return {"", Buffer(view->base, false), value.dtype(), value.shape(), view->strides, view->offset};
-  }
-
-  std::string Text(const Expr& e) {
-    for (const std::string& s : e.Symbols()) {
-      if (!locals_.count(s)) symbols_.insert(s);
-    }
-    return absl::StrCat("(",
-                        IndexText(
-                            e, [](const std::string& s) { return s; }, math_),
-                        ")");
-  }
-  std::string Element(const Array& a, const schedule::Index& index) {
-    Expr at = a.offset;
-    for (size_t i = 0; i < index.size(); ++i) at = at + index[i] * a.strides[i];
-    return absl::StrCat("b", a.buffer, "[", Text(at), "]");
-  }
-  std::string Load(const Array& a, const schedule::Index& index) {
-    return a.constant.empty() ? LoadText(Element(a, index), a.dtype, math_) : a.constant;
-  }
-
   std::string Reduced(DType dtype) {
     const std::string reduce = node_.String("reduce");
     const Op op = reduce == "add" ? Op::kAdd : reduce == "mul" ? Op::kMul : reduce == "max" ? Op::kMax : Op::kMin;
     if (reduce == "set") return "next[m]";
     return OpText(op, {"*to", "next[m]"}, dtype, dtype, math_);
   }
-
-  absl::StatusOr<CudaKernel> Finish(const std::string& body) {
-    loops_.symbols.assign(symbols_.begin(), symbols_.end());
-    std::string head = absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", kThreads, ") ", kSymbol, "(");
-    for (size_t b = 0; b < loops_.buffers.size(); ++b) {
-      absl::StrAppend(&head, loops_.buffers[b].written ? "" : "const ",
-                      std::string(StorageType(loops_.buffers[b].dtype)), "* __restrict__ b", b, ", ");
-    }
-    for (const std::string& symbol : loops_.symbols) absl::StrAppend(&head, "const long ", symbol, ", ");
-    absl::StrAppend(&head, "int* error, char* scratch, const long extent) {");
-    ASSIGN_OR_RETURN(std::string functions, CudaMathSource(math_));
-    std::string source = absl::StrCat(functions, head, body, "}\n");
-    source = BuiltinsFor(source) + source;
-    CudaKernel emitted;
-    emitted.code.symbol = absl::StrCat("preheat_put_rows_", Digest(source).substr(0, 8));
-    emitted.code.source = absl::StrReplaceAll(source, {{kSymbol, emitted.code.symbol}});
-    emitted.launch.threads_x = kThreads;
-    emitted.launch.grid = loops_.extent;
-    emitted.launch.shared_bytes = emitted.launch.scratch_bytes = Expr(0);
-    return emitted;
-  }
-
-  const ir::Node& node_;
-  const StridesFn& strides_of_;
-  const ir::Ranges& sizes_;
-  Kernel& loops_;
-  std::map<std::pair<Value, bool>, int> buffers_;
-  std::set<std::string> math_, symbols_, locals_ = {"c", "k", "j"};
 };
 
 }  // namespace

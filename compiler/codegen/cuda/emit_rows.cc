@@ -104,8 +104,9 @@ class RowEmitter : public CudaSteps {
         return steps > 1 && (steps > most_steps || words_ * steps > kResidentWords);
       };
       while (longest_ > 0 && launch_.threads_x < 512 && too_few(launch_.threads_x)) launch_.threads_x *= 2;
-      if (longest_ > 0 && (few || words_ * Steps(longest_, 512) > kResidentWords) && Steps(longest_, 512) > 1)
-        launch_.threads_x = 1024;
+      // Longer rows than registers hold are read again, from the second-level cache; two blocks at a time hide more
+      // than one large one that keeps its row.
+      if (longest_ > 0 && few && Steps(longest_, 512) > 1) launch_.threads_x = 1024;
     }
     launch_.grid = Expr::CeilDiv(k_.extent, Expr(launch_.threads_y));
     if (launch_.threads_x == 1) OrderItems();
