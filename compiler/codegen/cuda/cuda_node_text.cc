@@ -60,8 +60,8 @@ absl::StatusOr<CudaKernel> CudaNodeText::Finish(const std::string& body, int64_t
   loops_.symbols.assign(symbols_.begin(), symbols_.end());
   std::string head = absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", threads, ") ", kSymbol, "(");
   for (size_t b = 0; b < loops_.buffers.size(); ++b) {
-    absl::StrAppend(&head, loops_.buffers[b].written ? "" : "const ",
-                    std::string(StorageType(loops_.buffers[b].dtype)), "* __restrict__ b", b, ", ");
+    absl::StrAppend(&head, loops_.buffers[b].written ? "" : "const ", std::string(StorageType(loops_.buffers[b].dtype)),
+                    "* __restrict__ b", b, ", ");
   }
   for (const std::string& symbol : loops_.symbols) absl::StrAppend(&head, "const long ", SizeName(symbol), ", ");
   absl::StrAppend(&head, "int* error, char* scratch, const long extent) {");
@@ -69,7 +69,8 @@ absl::StatusOr<CudaKernel> CudaNodeText::Finish(const std::string& body, int64_t
   std::string source = absl::StrCat(functions, head, body, "}\n");
   source = BuiltinsFor(source) + source;
   CudaKernel emitted;
-  emitted.code.symbol = absl::StrCat("preheat_", std::string(ir::Info(node_.op()).name), "_", Digest(source).substr(0, 8));
+  emitted.code.symbol =
+      absl::StrCat("preheat_", std::string(ir::Info(node_.op()).name), "_", Digest(source).substr(0, 8));
   emitted.code.source = absl::StrReplaceAll(source, {{kSymbol, emitted.code.symbol}});
   emitted.launch.threads_x = threads;
   emitted.launch.grid = loops_.extent;

@@ -31,6 +31,7 @@ CudaText::CudaText(const Kernel& kernel) : k_(kernel), users_(kernel.stmts.size(
   }
   auto note = [&](const Store& store) {
     stored_.insert(store.value);
+    if (!IsHalf(k_.buffers[store.buffer].dtype)) stored_wide_.insert(store.value);
     if (k_.buffers[store.buffer].dtype != DType::kBF16) stored_exactly_.insert(store.value);
   };
   for (const Item& item : k_.order) {
@@ -38,10 +39,7 @@ CudaText::CudaText(const Kernel& kernel) : k_(kernel), users_(kernel.stmts.size(
     if (!item.stage) continue;
     for (const Piece& piece : item.stage->pieces) {
       for (const Store& store : piece.stores) note(store);
-      for (const auto& [a, value] : piece.accumulations) {
-        reduced_.insert(value);
-        if (k_.accumulators[a].op != Op::kReduceSum) compared_.insert(value);
-      }
+      for (const auto& [a, value] : piece.accumulations) (void)a, reduced_.insert(value);
     }
   }
 }
@@ -155,7 +153,8 @@ bool CudaText::RoundedAtOnce(int s) const {
 
 // Whether a rounding to 16 bits between two operators can be left out: it would only be an error more. Not where what
 // was rounded is also used as it was (the difference of the two may be wanted), nor where the result is compared or
-// counted with, in this kernel or (it being stored) in others, which round it.
+// counted with, in this kernel or (it being stored) in others, which round it, nor where f32 is stored or summed in the
+// end: there the program may have meant to round.
 bool CudaText::SkipsRounding(const Stmt& cast) {
   if (!IsHalf(cast.dtype) || k_.stmts[cast.args[0]].dtype != DType::kF32) return false;
   const int source = cast.args[0], number = static_cast<int>(&cast - k_.stmts.data());
@@ -164,11 +163,11 @@ bool CudaText::SkipsRounding(const Stmt& cast) {
   return only_here && !users_[number].empty() && !stored_.count(number) && IsSmooth(number);
 }
 
-// Whether all that comes of a value depends on it smoothly, up to what is stored and summed.
+// Whether all that comes of a value depends on it smoothly and is stored in 16 bits.
 bool CudaText::IsSmooth(int s) {
   auto [it, fresh] = smooth_.try_emplace(s, true);
   if (!fresh) return it->second;
-  bool smooth = !compared_.count(s);
+  bool smooth = !reduced_.count(s) && !stored_wide_.count(s);
   for (int user : users_[s]) {
     const Stmt& stmt = k_.stmts[user];
     bool fine = stmt.kind == Stmt::Kind::kCast && ir::IsFloat(stmt.dtype);

@@ -84,8 +84,8 @@ class CudaText {
   std::vector<std::vector<int>> users_;
   std::set<int> stored_exactly_;  // statements that memory takes as another type than bf16
   std::set<int> reduced_;         // that an accumulator takes
-  std::set<int> compared_;        // of those, what is not summed
   std::set<int> stored_;
+  std::set<int> stored_wide_;  // in more than 16 bits
   std::map<int, bool> smooth_;
   std::string out_;
   int indent_ = 1;

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kRowsInFlight = 4;  // of a thread
 constexpr int64_t kFewRows = 32;      // one thread goes through as many by itself, if there are
 constexpr int64_t kManyThreads = int64_t{1} << 16;
-constexpr int64_t kWindowRows = 128;   // of windows, by itself where columns alone fill the GPU:
+constexpr int64_t kWindowRows = 128;  // of windows, by itself where columns alone fill the GPU:
 constexpr int64_t kBusyThreads = int64_t{1} << 17;
 
 int64_t PowerOfTwoFrom(int64_t n) {
