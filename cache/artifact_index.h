@@ -86,6 +86,8 @@ class ArtifactIndex {
     int64_t bytes = 0;    // of all blobs, before compression
   };
   absl::StatusOr<Totals> Count();
+  // Of all generations, as List counts them, by the namespace that had them compiled.
+  absl::StatusOr<std::map<std::string, int64_t>> BytesByNamespace();
 
   // Forgets a key; its blobs go with a later sweep. FAILED_PRECONDITION "pinned". False when unknown.
   absl::StatusOr<bool> Remove(const std::string& key);

@@ -76,6 +76,17 @@ absl::StatusOr<std::vector<v1::Entry>> ArtifactIndex::List(absl::string_view key
   return entries;
 }
 
+absl::StatusOr<std::map<std::string, int64_t>> ArtifactIndex::BytesByNamespace() {
+  std::map<std::string, int64_t> bytes;
+  RETURN_IF_ERROR(store_.Scan(Table::kGeneration, "", [&](absl::string_view, absl::string_view value) {
+    v1::GenerationRecord record;
+    if (record.ParseFromArray(value.data(), static_cast<int>(value.size())))
+      bytes[record.manifest().name_space()] += record.bytes();
+    return true;
+  }));
+  return bytes;
+}
+
 absl::StatusOr<ArtifactIndex::Totals> ArtifactIndex::Count() {
   Totals totals;
   std::string last;

@@ -113,9 +113,10 @@ class Tree:
         for match in COMMAND.finditer(text):
             command, words = match.group(1), match.group(2).split()
             line = text.count("\n", 0, match.start()) + 1
-            if command in ("preheat_layer", "preheat_program"):
+            if command in ("preheat_layer", "preheat_program", "preheat_fuzz_target"):
                 groups = split_keywords(words)
-                layer.targets.add(words[0])
+                if command != "preheat_fuzz_target":  # named after what it reads, which may be a layer
+                    layer.targets.add(words[0])
                 layer.deps |= dict.fromkeys(groups.get("DEPS", []), line)
                 layer.test_deps |= dict.fromkeys(groups.get("TEST_DEPS", []), line)
                 words = [word for key in ("PUBLIC_LIBS", "PRIVATE_LIBS", "LIBS") for word in groups.get(key, [])]

@@ -16,11 +16,21 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::io::CodedInputStream;
 using WireFormat = google::protobuf::internal::WireFormatLite;
 
-constexpr int kDeepest = 100;          // what protobuf's parser takes
-constexpr int64_t kPointerBytes = 16;  // in a repeated field's array, which doubles as it grows
-constexpr int64_t kStringBytes = 56;   // a std::string on the heap, allocator's part included
+constexpr int kDeepest = 100;            // what protobuf's parser takes
+constexpr int64_t kPointerBytes = 16;    // in a repeated field's array, which doubles as it grows
+constexpr int64_t kReserved = 50000000;  // Protobuf makes that much room before a string's bytes are there
+constexpr int64_t kStringBytes = 56;     // a std::string on the heap, allocator's part included
 constexpr int64_t kMapNodeBytes = 64;
 constexpr int64_t kUnknownBytes = 32;
+
+// What a string of that size takes while it is read. A longer one grows, twice as large each time, and is there in the
+// old size and the new one meanwhile.
+int64_t StringBytes(uint32_t size) {
+  if (size <= kReserved) return size;
+  int64_t capacity = kReserved;
+  while (capacity < size) capacity *= 2;
+  return capacity + capacity / 2;
+}
 
 // Walks a message on the wire as its descriptor says and adds up what its parse would allocate.
 class Walk {
@@ -66,7 +76,7 @@ class Walk {
     if (field != nullptr && field->is_packable()) {
       budget_ -= 8 * static_cast<int64_t>(size);  // varints of one byte each, eight in memory
     } else {
-      budget_ -= kStringBytes + kPointerBytes + static_cast<int64_t>(size);
+      budget_ -= kStringBytes + kPointerBytes + StringBytes(size);
     }
     return !over_budget() && in_.Skip(static_cast<int>(size));
   }

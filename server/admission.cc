@@ -66,12 +66,4 @@ absl::StatusOr<std::shared_ptr<void>> Admission::Enter() {
   return std::shared_ptr<void>(this, [](void* self) { --static_cast<Admission*>(self)->waiting_; });
 }
 
-absl::StatusOr<std::shared_ptr<void>> Admission::EnterProgram(int64_t bytes) {
-  if ((waiting_bytes_ += bytes) > limits_.max_waiting_bytes) {
-    waiting_bytes_ -= bytes;
-    return Full(absl::StrCat("programs of ", limits_.max_waiting_bytes >> 20, " MiB are waiting already"));
-  }
-  return std::shared_ptr<void>(this, [bytes](void* self) { static_cast<Admission*>(self)->waiting_bytes_ -= bytes; });
-}
-
 }  // namespace preheat::server

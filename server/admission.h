@@ -12,7 +12,6 @@ namespace preheat::server {
 struct AdmissionLimits {
   int64_t max_request_bytes = int64_t{64} << 20;
   int64_t max_waiting = 1000;
-  int64_t max_waiting_bytes = int64_t{256} << 20;
 };
 
 // Says whether a request is taken at all, before anything is done for it. Safe from several threads at once.
@@ -26,13 +25,10 @@ class Admission {
   // A place among those that wait for a compile, held as long as the result lives. RESOURCE_EXHAUSTED
   // "too_many_waiting", with the time to wait before asking again.
   absl::StatusOr<std::shared_ptr<void>> Enter();
-  // Room for a program that waits for its worker, held as long as the result lives. The same error.
-  absl::StatusOr<std::shared_ptr<void>> EnterProgram(int64_t bytes);
 
  private:
   const AdmissionLimits limits_;
   std::atomic<int64_t> waiting_ = 0;
-  std::atomic<int64_t> waiting_bytes_ = 0;
 };
 
 }  // namespace preheat::server

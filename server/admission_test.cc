@@ -41,15 +41,5 @@ TEST(Admission, CountsThoseThatWait) {
   EXPECT_TRUE(admission.Enter().ok());
 }
 
-TEST(Admission, CountsTheBytesOfPrograms) {
-  Admission admission({.max_waiting_bytes = 100});
-  auto first = admission.EnterProgram(60);
-  ASSERT_TRUE(first.ok());
-  EXPECT_EQ(GetError(admission.EnterProgram(41).status()).kind, "too_many_waiting");
-  EXPECT_TRUE(admission.EnterProgram(40).ok());
-  first->reset();
-  EXPECT_TRUE(admission.EnterProgram(100).ok());
-}
-
 }  // namespace
 }  // namespace preheat::server

@@ -1,22 +1,18 @@
 #include "server/cache_methods.h"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/support/error.h"
-#include "compiler/support/retry_after.h"
 #include "server/rpc/error_proto.h"
 
 namespace preheat::server {
 namespace {
 
 constexpr size_t kChunkBytes = 1 << 20;
-constexpr int64_t kMostBytesUnderWay = int64_t{512} << 20;
-constexpr std::chrono::seconds kRetryBytes{1};
 
 // A method of the service that needs nothing of gRPC but its message.
 template <typename Request, typename Reply>
@@ -30,27 +26,6 @@ void AddUnary(RpcRouter& router, const char* name, CacheService& cache,
       },
       access);
 }
-
-// Blobs that were read and have not left yet. A reader that does not read must not fill the memory.
-class BytesUnderWay {
- public:
-  absl::StatusOr<std::shared_ptr<void>> Enter(int64_t bytes) {
-    if ((bytes_ += bytes) <= kMostBytesUnderWay || bytes_ == bytes) {
-      return std::shared_ptr<void>(this, [bytes](void* self) { static_cast<BytesUnderWay*>(self)->bytes_ -= bytes; });
-    }
-    bytes_ -= bytes;
-    return WithRetryAfter(MakeError(absl::StatusCode::kResourceExhausted,
-                                    {.kind = "too_many_bytes",
-                                     .message = absl::StrCat("blobs of ", kMostBytesUnderWay >> 20,
-                                                             " MiB are on their way to readers already"),
-                                     .where = "",
-                                     .fix = "ask again a moment later"}),
-                          kRetryBytes);
-  }
-
- private:
-  std::atomic<int64_t> bytes_{0};
-};
 
 // Bytes that leave in chunks without being copied: each chunk's slice keeps them.
 struct Outgoing {
@@ -76,7 +51,7 @@ grpc::ByteBuffer Chunk(const std::shared_ptr<const Outgoing>& whole, size_t at, 
   return {slices, 2};
 }
 
-void ReadBlob(Services& services, BytesUnderWay& under_way, Call& call, const v1::ReadBlobRequest& request) {
+void ReadBlob(Services& services, Call& call, const v1::ReadBlobRequest& request) {
   absl::StatusOr<std::string> bytes = services.index.blobs().Read(request.digest());
   if (!bytes.ok()) return call.Finish(bytes.status());
   if (request.offset() < 0 || request.offset() > static_cast<int64_t>(bytes->size())) {
@@ -86,7 +61,7 @@ void ReadBlob(Services& services, BytesUnderWay& under_way, Call& call, const v1
                                   .where = "offset",
                                   .fix = "start within the blob"}));
   }
-  absl::StatusOr<std::shared_ptr<void>> room = under_way.Enter(static_cast<int64_t>(bytes->size()));
+  absl::StatusOr<std::shared_ptr<void>> room = services.outgoing.Enter(static_cast<int64_t>(bytes->size()));
   if (!room.ok()) return call.Finish(room.status());
   auto whole = std::make_shared<const Outgoing>(Outgoing{*std::move(bytes), *std::move(room)});
   for (auto at = static_cast<size_t>(request.offset()); at < whole->bytes.size(); at += kChunkBytes) {
@@ -104,11 +79,9 @@ void AddCacheMethods(RpcRouter& router, Services& services, CacheService& cache)
   AddUnary(router, "Unpin", cache, &CacheService::Unpin);
   AddUnary(router, "Remove", cache, &CacheService::Remove, RpcRouter::Access::kAdmin);
   AddUnary(router, "CollectGarbage", cache, &CacheService::CollectGarbage, RpcRouter::Access::kAdmin);
-  auto under_way = std::make_shared<BytesUnderWay>();
-  router.Stream<v1::ReadBlobRequest>("/preheat.v1.Cache/ReadBlob", /*blocking=*/false,
-                                     [&services, under_way](std::shared_ptr<Call> call, v1::ReadBlobRequest request) {
-                                       ReadBlob(services, *under_way, *call, request);
-                                     });
+  router.Stream<v1::ReadBlobRequest>(
+      "/preheat.v1.Cache/ReadBlob", /*blocking=*/false,
+      [&services](std::shared_ptr<Call> call, v1::ReadBlobRequest request) { ReadBlob(services, *call, request); });
 }
 
 grpc::Status PublicCache::Authorize(const grpc::ServerContext& context, RpcRouter::Access access) const {

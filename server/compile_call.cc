@@ -54,7 +54,7 @@ class CompileCall : public std::enable_shared_from_this<CompileCall> {
     absl::StatusOr<std::optional<v1::CompileResult>> hit = story_.Begin();
     if (!hit.ok()) return Answer(hit.status());
     if (*hit) return AnswerOrTune(**std::move(hit));
-    absl::StatusOr<std::shared_ptr<Flight>> flight = story_.Join();
+    absl::StatusOr<std::shared_ptr<Flight>> flight = story_.Join(call_->TakeRoom());
     if (!flight.ok()) return Answer(flight.status());
     Follow(*std::move(flight),
            [this](const absl::StatusOr<Outcome>& outcome) { AnswerOrTune(story_.Finish(outcome)); });
@@ -115,7 +115,7 @@ class CompileCall : public std::enable_shared_from_this<CompileCall> {
     } else {
       *event.mutable_error() = ToProto(result.status());
     }
-    call_->Send(event);
+    call_->Send(event, story_.TakeRoom());
     call_->Finish(result.status());
   }
 

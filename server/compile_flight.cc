@@ -39,10 +39,10 @@ PoolTask TaskFor(v1::CompileRequest request, const std::string& target) {
 class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
  public:
   CompileFlight(Services& services, std::shared_ptr<Flight> flight, const v1::CompileRequest& request,
-                std::shared_ptr<void> place, std::string alias, const std::string& target, bool look_only)
+                std::vector<std::shared_ptr<void>> held, std::string alias, const std::string& target, bool look_only)
       : services_(services),
         flight_(std::move(flight)),
-        place_(std::move(place)),
+        held_(std::move(held)),
         alias_(std::move(alias)),
         target_(target),
         name_(request.name()),
@@ -59,7 +59,7 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
     queued.set_stage("queued");
     flight_->Tell(queued);
     absl::StatusOr<std::string> id = services_.pool.Submit(std::move(task));
-    if (!id.ok()) return services_.inflight.Finish(flight_, id.status());
+    if (!id.ok()) return End(id.status());
     services_.inflight.OnAbandoned(flight_, [self, id = *id] { self->Abandon(id); });
   }
 
@@ -107,28 +107,34 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
       outcome_.outputs = {done->outputs().begin(), done->outputs().end()};
       maker = following_;
     }
-    if (!error.ok()) return services_.inflight.Finish(flight_, error);
+    if (!error.ok()) return End(error);
     if (maker) return Follow(maker);
     if (done->has_manifest()) return Publish(*std::move(done));
     Remember();
-    services_.inflight.Finish(flight_, outcome_);
+    End(outcome_);
+  }
+
+  // What was held for it goes first: whoever is told may ask for the next one at once.
+  void End(absl::StatusOr<Outcome> outcome) {
+    held_.clear();
+    services_.inflight.Finish(flight_, std::move(outcome));
   }
 
   void Fail(const absl::Status& status) {
     services_.negative.Put(alias_, status);
     if (!absl::IsCancelled(status)) Tell(GetError(status).kind, std::string(status.message()));
     LeaveMaker();
-    services_.inflight.Finish(flight_, status);
+    End(status);
   }
 
   void Follow(const std::shared_ptr<Flight>& maker) {
     auto self = shared_from_this();
     maker->Follow([self](const v1::Progress& progress) { self->flight_->Tell(progress); },
                   [self](const absl::StatusOr<Outcome>& made) {
-                    if (!made.ok()) return self->services_.inflight.Finish(self->flight_, made.status());
+                    if (!made.ok()) return self->End(made.status());
                     self->outcome_.result = v1::COALESCED;
                     self->Remember();
-                    self->services_.inflight.Finish(self->flight_, self->outcome_);
+                    self->End(self->outcome_);
                   });
   }
 
@@ -148,7 +154,7 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
     outcome_.result = v1::COMPILED;
     Remember();
     Tell("", "");
-    services_.inflight.Finish(flight_, outcome_);
+    End(outcome_);
     if (services_.verify) StartVerification(services_, *record);
   }
 
@@ -225,7 +231,7 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
   Services& services_;
   const std::shared_ptr<Flight> flight_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  const std::shared_ptr<void> place_;
+  std::vector<std::shared_ptr<void>> held_;  // until the end
   const std::string alias_, target_, name_, name_space_;
   const bool names_are_the_requests_, look_only_;
 
@@ -240,8 +246,9 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
 }  // namespace
 
 void StartCompile(Services& services, const std::shared_ptr<Flight>& flight, v1::CompileRequest request,
-                  std::shared_ptr<void> place, const std::string& alias, const std::string& target, bool look_only) {
-  auto work = std::make_shared<CompileFlight>(services, flight, request, std::move(place), alias, target, look_only);
+                  std::vector<std::shared_ptr<void>> held, const std::string& alias, const std::string& target,
+                  bool look_only) {
+  auto work = std::make_shared<CompileFlight>(services, flight, request, std::move(held), alias, target, look_only);
   work->Start(TaskFor(std::move(request), target));
 }
 

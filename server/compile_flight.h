@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "server/services.h"
 
@@ -10,10 +11,11 @@ namespace preheat::server {
 
 // The part of a compile that belongs to no single request: one task on a worker, from the key that it finds to the
 // published artifact. Ends by finishing `flight`, whatever happens; ends early when nobody waits any more.
-// `place`: held until the program is not needed any more. `look_only`: find the key and what is stored for it, compile
+// `held` is let go of before the flight is finished. `look_only`: find the key and what is stored for it, compile
 // nothing.
 void StartCompile(Services& services, const std::shared_ptr<Flight>& flight, v1::CompileRequest request,
-                  std::shared_ptr<void> place, const std::string& alias, const std::string& target, bool look_only);
+                  std::vector<std::shared_ptr<void>> held, const std::string& alias, const std::string& target,
+                  bool look_only);
 
 }  // namespace preheat::server
 

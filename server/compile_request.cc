@@ -52,7 +52,7 @@ absl::StatusOr<v1::CompileResult> CompileRequest::Run(const Caller& caller) {
   WaitForToolchain(caller.cancelled);
   ASSIGN_OR_RETURN(std::optional<v1::CompileResult> result, Begin());  // alias → key → a servable generation
   if (!result) {                                                       // a hit: nothing is compiled; otherwise
-    ASSIGN_OR_RETURN(std::shared_ptr<Flight> flight, Join());          // coalesce; task; verify digests; publish
+    ASSIGN_OR_RETURN(std::shared_ptr<Flight> flight, Join(nullptr));   // coalesce; task; verify digests; publish
     ASSIGN_OR_RETURN(result, Finish(Wait(flight, caller)));            // manifest and blobs, to every waiter
   }
   std::shared_ptr<Flight> tuning = JoinTuning(*result);  // the next generation, waited for in mode tuned
@@ -71,7 +71,9 @@ absl::StatusOr<std::optional<v1::CompileResult>> CompileRequest::Begin() {
   return std::nullopt;
 }
 
-absl::StatusOr<std::shared_ptr<Flight>> CompileRequest::Join() { return JoinFlight(request_.lookup_only()); }
+absl::StatusOr<std::shared_ptr<Flight>> CompileRequest::Join(std::shared_ptr<void> room) {
+  return JoinFlight(std::move(room), request_.lookup_only());
+}
 
 absl::StatusOr<v1::CompileResult> CompileRequest::Finish(absl::StatusOr<Outcome> outcome) {
   place_.reset();
@@ -111,7 +113,7 @@ v1::CompileResult CompileRequest::FinishTuned(const absl::StatusOr<Outcome>& out
 absl::StatusOr<Outcome> CompileRequest::FindKey(const Caller& caller) {
   WaitForToolchain(caller.cancelled);
   RETURN_IF_ERROR(Admit());
-  ASSIGN_OR_RETURN(std::shared_ptr<Flight> flight, JoinFlight(/*look_only=*/true));
+  ASSIGN_OR_RETURN(std::shared_ptr<Flight> flight, JoinFlight(nullptr, /*look_only=*/true));
   return Wait(flight, caller);
 }
 
@@ -177,20 +179,21 @@ absl::Status CompileRequest::CheckFailedBefore() {
 
 // --- Coalesce, or have it compiled ---
 
-absl::StatusOr<std::shared_ptr<Flight>> CompileRequest::JoinFlight(bool look_only) {
+absl::StatusOr<std::shared_ptr<Flight>> CompileRequest::JoinFlight(std::shared_ptr<void> room, bool look_only) {
   label_ = "refused";
   ASSIGN_OR_RETURN(place_, services_.admission.Enter());
   // Those who only look must not wait for a compile, nor keep one from starting.
   auto [flight, leads] = services_.inflight.Join(look_only ? absl::StrCat("look ", alias_) : alias_);
   leads_ = leads;
-  const auto bytes = static_cast<int64_t>(request_.ByteSizeLong());
   v1::CompileRequest whole = TakeProgram(request_);
   if (leads) {
-    auto room = services_.admission.EnterProgram(bytes);
-    if (room.ok()) {
-      StartCompile(services_, flight, std::move(whole), *std::move(room), alias_, target_, look_only);
+    absl::StatusOr<std::shared_ptr<void>> leave;  // of its namespace
+    if (!look_only) leave = services_.quotas.EnterCompile(name_space());
+    if (look_only || leave.ok()) {
+      StartCompile(services_, flight, std::move(whole), {std::move(room), look_only ? nullptr : *std::move(leave)},
+                   alias_, target_, look_only);
     } else {
-      services_.inflight.Finish(flight, room.status());  // whoever joined in between hears it too
+      services_.inflight.Finish(flight, leave.status());  // whoever joined in between hears it too
     }
   }
   label_ = "failed";
@@ -215,7 +218,7 @@ absl::StatusOr<v1::CompileResult> CompileRequest::Reply(const Outcome& outcome) 
     if (LacksTuning(record)) return Missing(outcome);
     RETURN_IF_ERROR(CheckClient(record));
     for (const std::string& op : record.extern_ops()) result.add_extern_ops(op);
-    if (request_.inline_blobs()) RETURN_IF_ERROR(AddBlobs(record.manifest(), result));
+    if (request_.inline_blobs() && EnterReply(record)) RETURN_IF_ERROR(AddBlobs(record.manifest(), result));
     CountUse(record, outcome.result);
     *result.mutable_manifest() = std::move(*record.mutable_manifest());
   }
@@ -294,6 +297,13 @@ absl::Status CompileRequest::CheckClient(const v1::GenerationRecord& record) con
                                client.min_plan_version(), " to ", client.max_plan_version()),
        .where = "",
        .fix = "give client and server versions that are at most one apart"});
+}
+
+// Whether there is room for blobs in the reply. Without them it is as good: the client then asks for each.
+bool CompileRequest::EnterReply(const v1::GenerationRecord& record) {
+  absl::StatusOr<std::shared_ptr<void>> room = services_.outgoing.Enter(std::min(record.bytes(), kMostInlineBytes));
+  if (room.ok()) room_ = *std::move(room);
+  return room.ok();
 }
 
 absl::Status CompileRequest::AddBlobs(const v1::Manifest& manifest, v1::CompileResult& result) {

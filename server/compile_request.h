@@ -32,8 +32,9 @@ class CompileRequest {
   // is known, or was waited for.
   absl::StatusOr<std::optional<v1::CompileResult>> Begin();
   // The flight that makes it, begun if nobody else has. Leave it (services.inflight) once it is over or nobody waits.
-  // RESOURCE_EXHAUSTED "too_many_waiting". The source is given away: this is called once.
-  absl::StatusOr<std::shared_ptr<Flight>> Join();
+  // RESOURCE_EXHAUSTED "too_many_waiting", or the namespace's quota by the flight. The source is given away, and with
+  // it `room`, its place in memory: this is called once.
+  absl::StatusOr<std::shared_ptr<Flight>> Join(std::shared_ptr<void> room);
   // The reply, from what the flight came to.
   absl::StatusOr<v1::CompileResult> Finish(absl::StatusOr<Outcome> outcome);
 
@@ -43,6 +44,8 @@ class CompileRequest {
   // The reply with the tuned generation, or `by_default` where there is none.
   v1::CompileResult FinishTuned(const absl::StatusOr<Outcome>& outcome, v1::CompileResult by_default);
 
+  // After Begin or Finish: what a reply with blobs holds, until it has left.
+  std::shared_ptr<void> TakeRoom() { return std::move(room_); }
   // After Begin or Finish: how /metrics counts it. "hit", "compiled", "coalesced", "negative", "refused", "failed", or
   // "missing", which is not counted.
   const std::string& result_label() const { return label_; }
@@ -57,7 +60,7 @@ class CompileRequest {
   absl::Status Admit();
   absl::StatusOr<std::optional<Outcome>> LookUpAlias();
   absl::Status CheckFailedBefore();
-  absl::StatusOr<std::shared_ptr<Flight>> JoinFlight(bool look_only);
+  absl::StatusOr<std::shared_ptr<Flight>> JoinFlight(std::shared_ptr<void> room, bool look_only);
   absl::StatusOr<Outcome> Wait(const std::shared_ptr<Flight>& flight, const Caller& caller);
   absl::StatusOr<v1::CompileResult> Reply(const Outcome& outcome);
 
@@ -67,6 +70,7 @@ class CompileRequest {
   v1::CompileResult Missing(const Outcome& outcome);
   absl::StatusOr<v1::GenerationRecord> FindNewest(const std::string& key);
   absl::Status CheckClient(const v1::GenerationRecord& record) const;
+  bool EnterReply(const v1::GenerationRecord& record);
   absl::Status AddBlobs(const v1::Manifest& manifest, v1::CompileResult& result);
   void AddBoundary(const Outcome& outcome, v1::CompileResult& result) const;
   void CountUse(const v1::GenerationRecord& record, v1::Result result);
@@ -79,6 +83,7 @@ class CompileRequest {
   std::string label_ = "failed";
   std::optional<v1::GenerationRecord> newest_;  // of the alias' key, until the reply takes it
   std::shared_ptr<void> place_;                 // among those that wait
+  std::shared_ptr<void> room_;                  // for the blobs of the reply
   bool leads_ = false;                          // the flight is this request's own
 };
 

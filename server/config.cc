@@ -56,6 +56,8 @@ std::vector<Field> FieldsOf(Config& c) {
        "in mode background, tuning begins this long after the job has asked, when no request waits", 0, kMany},
       {"token_file", &c.token_file,
        "file of tokens: lines of NAME NAMESPACE user|admin SHA256; empty: everybody may call"},
+      {"quota_file", &c.quota_file,
+       "file of quotas: lines of NAMESPACE COMPILES BYTES, as in: research 20 50G; empty: no limits"},
       {"tls_cert", &c.tls_cert, "PEM file of the server's certificate; with tls_key, clients speak TLS"},
       {"tls_key", &c.tls_key, "PEM file of the server's key"},
       {"tls_client_ca", &c.tls_client_ca, "PEM file of the authority that must have signed a client's certificate"},

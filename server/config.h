@@ -31,6 +31,7 @@ struct Config {
   bool tune_when_busy = false;
   int64_t tune_after_seconds = 10;
   std::string token_file;         // who may call, and what: server/identity.h
+  std::string quota_file;         // what a namespace may take: server/quotas.h
   std::string tls_cert, tls_key;  // PEM files; set: clients speak TLS
   std::string tls_client_ca;      // PEM file; set: clients need a certificate that it has signed
   std::string log_level = "info";

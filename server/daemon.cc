@@ -28,6 +28,7 @@
 #include "server/identity.h"
 #include "server/pool_service.h"
 #include "server/process_memory.h"
+#include "server/quotas.h"
 #include "server/reflected_services.h"
 #include "server/rpc_router.h"
 #include "server/server_credentials.h"
@@ -41,7 +42,10 @@ namespace {
 
 constexpr int kLargestArtifact = 256 << 20;  // what a worker sends in one message
 constexpr int64_t kMessageSlack = 1 << 20;   // so that what is a little too large is refused in our own words
-constexpr int64_t kTransportBytes = int64_t{384} << 20;  // of messages that are under way: with all else under 500 MB
+// Of what clients make the server hold: messages that arrive; blobs on their way to readers. With messages that are
+// being read (rpc_router.h) and programs that wait (admission.h).
+constexpr int64_t kTransportBytes = int64_t{272} << 20;
+constexpr int64_t kOutgoingBytes = int64_t{256} << 20;
 constexpr int64_t kLeastWorkerMemory = int64_t{2} << 30;
 constexpr int kReplyThreads = 2;
 constexpr char kHtml[] = "text/html; charset=utf-8";
@@ -124,6 +128,8 @@ class DaemonImpl : public Daemon {
       ASSIGN_OR_RETURN(tokens_, Tokens::Read(config_.token_file));
     }
     RETURN_IF_ERROR(OpenStore());
+    ASSIGN_OR_RETURN(quotas_, Quotas::Read(config_.quota_file, [this] { return state_.index->BytesByNamespace(); }));
+    MakeServices();
     RETURN_IF_ERROR(ListenToWorkers());
     RETURN_IF_ERROR(ListenGrpc());
     RETURN_IF_ERROR(ListenHttp());
@@ -160,12 +166,15 @@ class DaemonImpl : public Daemon {
     ASSIGN_OR_RETURN(state_, OpenDurableState(config_.data_dir, metrics_));
     RestoreToolchain(*state_.store, pool_);
     tuning_ = std::make_unique<TuningState>(*state_.store, config_.tune_when_busy);
-    services_.reset(new Services{*state_.index, inflight_, pool_, negative_, admission_, metrics_, history_, replies_,
-                                 *tuning_, config_.verify, GarbagePolicyOf(config_), config_.data_dir + "/spool",
-                                 std::chrono::seconds(config_.tune_after_seconds)});
+    return absl::OkStatus();
+  }
+
+  void MakeServices() {
+    services_.reset(new Services{*state_.index, inflight_, pool_, negative_, admission_, *quotas_, metrics_, history_,
+                                 replies_, outgoing_, *tuning_, config_.verify, GarbagePolicyOf(config_),
+                                 config_.data_dir + "/spool", std::chrono::seconds(config_.tune_after_seconds)});
     std::error_code ignored;
     std::filesystem::remove_all(services_->spool_folder, ignored);
-    return absl::OkStatus();
   }
 
   // Workers have a listener of their own, on this machine alone: what they send is larger than any request may be.
@@ -316,6 +325,7 @@ class DaemonImpl : public Daemon {
   Pool pool_;
   DurableState state_;
   std::unique_ptr<TuningState> tuning_;
+  std::unique_ptr<Quotas> quotas_;
   std::unique_ptr<Services> services_;
   std::unique_ptr<WorkerProcesses> workers_;
   std::unique_ptr<RpcRouter> router_;
@@ -326,6 +336,7 @@ class DaemonImpl : public Daemon {
   std::unique_ptr<PoolService> pool_service_;
   std::unique_ptr<Housekeeping> housekeeping_;
   std::unique_ptr<HttpServer> http_;
+  ByteBudget outgoing_{kOutgoingBytes, "blobs on their way to readers"};
   WorkQueue replies_{kReplyThreads};  // gone before what it replies from
   std::unique_ptr<grpc::Server> pool_server_;
   std::unique_ptr<grpc::Server> server_;

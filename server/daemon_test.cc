@@ -362,6 +362,36 @@ TEST_F(DaemonTest, DrainsLettingCompilesFinish) {
   EXPECT_EQ(Compile("key=a work=1500")->result(), v1::HIT);
 }
 
+TEST_F(DaemonTest, HoldsNamespacesToTheirQuotas) {
+  config_.quota_file = config_.data_dir + ".quotas";
+  std::ofstream(config_.quota_file) << "busy 1 -\nfull - 0\n";
+  Start();
+  auto of = [](const std::string& name_space, const std::string& program) {
+    v1::CompileRequest request = Request(program);
+    request.set_name_space(name_space);
+    return request;
+  };
+  grpc::ClientContext context;
+  std::thread first([&] { EXPECT_EQ(KindOf(Compile(of("busy", "key=a work=30000"), &context)), "cancelled"); });
+  WaitBusy();
+  EXPECT_EQ(KindOf(Compile(of("busy", "key=b"))), "quota_compiles");
+  context.TryCancel();
+  first.join();
+  std::string kind = "quota_compiles";  // until the worker has let go of what nobody waits for
+  for (int i = 0; i < 600 && kind == "quota_compiles"; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    kind = KindOf(Compile(of("busy", "key=b")));
+  }
+  EXPECT_EQ(kind, "ok");
+  EXPECT_EQ(KindOf(Compile(of("busy", "key=c"))), "ok") << "its place is free when the answer comes";
+
+  EXPECT_EQ(KindOf(Compile(of("full", "key=d"))), "quota_bytes");
+  EXPECT_EQ(KindOf(Compile(of("full", "key=c"))), "ok") << "what is stored is everybody's";
+  EXPECT_EQ(KindOf(Compile(of("", "key=d"))), "ok");
+  EXPECT_GE(Stats().requests().at("refused"), 2);
+  std::filesystem::remove(config_.quota_file);
+}
+
 TEST_F(DaemonTest, NamesATargetThatIsNone) {
   Start();
   v1::CompileRequest request = Request("key=a");

@@ -62,6 +62,7 @@ void Housekeeping::Flush() {
   Warn("uses not kept", services_.index.uses().Flush());
   KeepToolchain();
   if (tokens_ != nullptr) Warn("token file not read again", tokens_->Refresh());
+  Warn("quota file not read again", services_.quotas.Refresh());
 }
 
 void Housekeeping::KeepToolchain() {

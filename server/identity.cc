@@ -1,7 +1,5 @@
 #include "server/identity.h"
 
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -14,6 +12,7 @@
 #include "compiler/support/digest.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
+#include "server/read_text.h"
 
 namespace preheat::server {
 namespace {
@@ -32,13 +31,6 @@ absl::Status Unauthenticated(std::string kind, std::string message) {
                     .message = std::move(message),
                     .where = "",
                     .fix = "give --token-file, or PREHEAT_TOKEN_FILE, the path of a file with your token"});
-}
-
-std::optional<std::string> ReadText(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in.is_open()) return std::nullopt;
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  return text;
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ namespace {
 
 constexpr size_t kLongestRequestId = 64;
 constexpr size_t kLargeMessage = size_t{16} << 20;
+constexpr int64_t kSmallMessage = int64_t{16} << 10;  // in memory: not worth counting
 constexpr int kWriterBlock = 1 << 20;
 constexpr std::chrono::seconds kRetryBlocking{1};
 
@@ -88,6 +89,8 @@ class RpcRouter::Reactor : public grpc::ServerGenericBidiReactor, public Call {
   const std::string& request_id() const override { return request_id_; }
   const Identity& identity() const override { return identity_; }
   bool cancelled() const override { return cancelled_; }
+  std::shared_ptr<void> TakeRoom() override { return std::move(room_); }
+  void KeepRoom(std::shared_ptr<void> room) { room_ = std::move(room); }
 
   void OnCancel(std::function<void()> tell) override {
     {
@@ -101,20 +104,20 @@ class RpcRouter::Reactor : public grpc::ServerGenericBidiReactor, public Call {
     tell();
   }
 
-  void Send(const google::protobuf::Message& message) override {
+  void Send(const google::protobuf::Message& message, std::shared_ptr<void> held) override {
     grpc::ByteBuffer bytes;
     {
       grpc::ProtoBufferWriter writer(&bytes, kWriterBlock, static_cast<int>(message.ByteSizeLong()));
       message.SerializeToZeroCopyStream(&writer);
     }
-    Send(std::move(bytes));
+    Send(std::move(bytes), std::move(held));
   }
 
-  void Send(grpc::ByteBuffer message) override {
+  void Send(grpc::ByteBuffer message, std::shared_ptr<void> held) override {
     std::lock_guard lock(mutex_);
     if (finished_ || cancelled_) return;
-    queue_.push_back(std::move(message));
-    if (queue_.size() == 1) StartWrite(&queue_.front());
+    queue_.push_back({std::move(message), std::move(held)});
+    if (queue_.size() == 1) StartWrite(&queue_.front().bytes);
   }
 
   void Finish(const absl::Status& status) override {
@@ -128,6 +131,11 @@ class RpcRouter::Reactor : public grpc::ServerGenericBidiReactor, public Call {
   }
 
  private:
+  struct Outgoing {
+    grpc::ByteBuffer bytes;
+    std::shared_ptr<void> held;
+  };
+
   void OnReadDone(bool ok) override {
     if (!ok) return Finish(NoMessage());
     grpc::ByteBuffer bytes = std::move(received_);
@@ -140,7 +148,7 @@ class RpcRouter::Reactor : public grpc::ServerGenericBidiReactor, public Call {
     std::lock_guard lock(mutex_);
     queue_.pop_front();
     if (!ok) queue_.clear();  // nobody reads any more
-    if (!queue_.empty()) return StartWrite(&queue_.front());
+    if (!queue_.empty()) return StartWrite(&queue_.front().bytes);
     if (finished_) ServerBidiReactor::Finish(status_);
   }
 
@@ -164,13 +172,14 @@ class RpcRouter::Reactor : public grpc::ServerGenericBidiReactor, public Call {
   const std::string request_id_;
   Identity identity_;
   grpc::ByteBuffer received_;
+  std::shared_ptr<void> room_;  // of the thread that serves
   bool large_ = false;
   std::shared_ptr<Reactor> self_;  // until OnDone
   std::atomic<bool> cancelled_{false};
 
   std::mutex mutex_;
   // All guarded by mutex_.
-  std::deque<grpc::ByteBuffer> queue_;  // the first one is being written
+  std::deque<Outgoing> queue_;  // the first one is being written
   std::function<void()> tell_;
   grpc::Status status_;
   bool finished_ = false;
@@ -199,6 +208,21 @@ grpc::ServerGenericBidiReactor* RpcRouter::CreateReactor(grpc::GenericCallbackSe
   auto reactor = std::make_shared<Reactor>(context, found == methods_.end() ? nullptr : &found->second);
   reactor->Start(reactor, *this, *context);
   return reactor.get();
+}
+
+absl::StatusOr<std::shared_ptr<void>> RpcRouter::Parse(const grpc::ByteBuffer& bytes,
+                                                       google::protobuf::Message* message) {
+  ASSIGN_OR_RETURN(const int64_t needed, MeasureMessage(bytes, options_.max_message_memory, *message));
+  std::shared_ptr<void> room;
+  if (needed > kSmallMessage) {
+    ASSIGN_OR_RETURN(room, messages_.Enter(needed));
+  }
+  RETURN_IF_ERROR(ParseMeasured(bytes, message));
+  return room;
+}
+
+void RpcRouter::KeepRoom(Call& call, std::shared_ptr<void> room) {
+  static_cast<Reactor&>(call).KeepRoom(std::move(room));
 }
 
 void RpcRouter::RunBlocking(const std::shared_ptr<Call>& call, std::function<void()> work) {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/byte_budget.h"
 #include "server/identity.h"
 #include "server/rpc/parse_message.h"
 
@@ -30,9 +31,12 @@ class Call {
   virtual bool cancelled() const = 0;
   // Called once when that happens, at once if it has; not any more once the call was finished.
   virtual void OnCancel(std::function<void()> tell) = 0;
-  // Messages leave in order; none is awaited.
-  virtual void Send(const google::protobuf::Message& message) = 0;
-  virtual void Send(grpc::ByteBuffer message) = 0;
+  // Messages leave in order; none is awaited. `held` is let go of when the message has left.
+  virtual void Send(const google::protobuf::Message& message, std::shared_ptr<void> held = nullptr) = 0;
+  virtual void Send(grpc::ByteBuffer message, std::shared_ptr<void> held = nullptr) = 0;
+  // Its message's place among those in memory, which is free again at the call's end: who keeps the message for longer,
+  // or lets go of it sooner, takes it. May be null.
+  virtual std::shared_ptr<void> TakeRoom() = 0;
   // The last thing done, exactly once; a status that is not OK travels with its whole Error.
   virtual void Finish(const absl::Status& status) = 0;
 };
@@ -41,9 +45,10 @@ class Call {
 using AuthorizeFn = std::function<absl::StatusOr<Identity>(absl::string_view authorization)>;
 
 struct RouterOptions {
-  AuthorizeFn authorize;                            // empty: everybody may do everything
-  int64_t max_message_memory = int64_t{160} << 20;  // of one parsed message
-  int max_blocking = 64;                            // calls that hold a thread
+  AuthorizeFn authorize;                             // empty: everybody may do everything
+  int64_t max_message_memory = int64_t{160} << 20;   // of one parsed message
+  int64_t max_messages_memory = int64_t{160} << 20;  // of all, or one of any size
+  int max_blocking = 64;                             // calls that hold a thread
 };
 
 // The edge where strangers' bytes come in: every method of the public services, by name. A message is parsed within
@@ -51,7 +56,8 @@ struct RouterOptions {
 // (they ask a worker, walk the store) run on threads of their own, of which there are only so many.
 class RpcRouter : public grpc::CallbackGenericService {
  public:
-  explicit RpcRouter(RouterOptions options) : options_(options) {}
+  explicit RpcRouter(RouterOptions options)
+      : options_(options), messages_(options.max_messages_memory, "messages in memory") {}
   // REQUIRES: the gRPC server that it is registered with has been shut down.
   ~RpcRouter() override;
 
@@ -77,8 +83,9 @@ class RpcRouter : public grpc::CallbackGenericService {
     auto serve = [this, blocking, handle = std::move(handle)](std::shared_ptr<Call> call,
                                                               const grpc::ByteBuffer& bytes) {
       auto request = std::make_shared<Request>();
-      absl::Status parsed = ParseMessage(bytes, options_.max_message_memory, request.get());
-      if (!parsed.ok()) return call->Finish(parsed);
+      absl::StatusOr<std::shared_ptr<void>> room = Parse(bytes, request.get());
+      if (!room.ok()) return call->Finish(room.status());
+      KeepRoom(*call, *std::move(room));
       if (!blocking) return handle(std::move(call), std::move(*request));
       RunBlocking(call, [call, handle, request] { handle(call, std::move(*request)); });
     };
@@ -95,12 +102,17 @@ class RpcRouter : public grpc::CallbackGenericService {
 
  private:
   class Reactor;
+  // Returns what holds its place among the messages in memory. Errors of ParseMessage, and RESOURCE_EXHAUSTED
+  // "too_many_bytes".
+  absl::StatusOr<std::shared_ptr<void>> Parse(const grpc::ByteBuffer& bytes, google::protobuf::Message* message);
+  static void KeepRoom(Call& call, std::shared_ptr<void> room);
   struct Method {
     Access access = Access::kUser;
     std::function<void(std::shared_ptr<Call>, const grpc::ByteBuffer&)> serve;
   };
 
   const RouterOptions options_;
+  ByteBudget messages_;
   std::map<std::string, Method, std::less<>> methods_;  // not changed once the server runs
   std::mutex mutex_;
   std::condition_variable idle_;

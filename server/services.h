@@ -7,12 +7,14 @@
 
 #include "cache/artifact_index.h"
 #include "server/admission.h"
+#include "server/byte_budget.h"
 #include "server/collect_garbage.h"
 #include "server/history.h"
 #include "server/inflight_table.h"
 #include "server/metrics.h"
 #include "server/negative_cache.h"
 #include "server/pool.h"
+#include "server/quotas.h"
 #include "server/tuning_state.h"
 #include "server/work_queue.h"
 
@@ -26,9 +28,11 @@ struct Services {
   Pool& pool;
   NegativeCache& negative;
   Admission& admission;
+  Quotas& quotas;
   Metrics& metrics;
   History& history;
   WorkQueue& replies;
+  ByteBudget& outgoing;  // blobs that were read and have not left: a reader that does not read must not fill the memory
   TuningState& tuning;
   bool verify = true;  // new artifacts, after the reply
   GarbagePolicy garbage;

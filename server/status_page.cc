@@ -164,8 +164,9 @@ std::string StatusPage(const Status& status) {
   std::string notices;
   for (const std::string& notice : status.notices)
     absl::StrAppend(&notices, "<div class=\"card notice\">", EscapeHtml(notice), "</div>\n");
+  const double up = status.stats.uptime_seconds();
   const std::string note =
-      absl::StrCat("up ", HumanSeconds(status.stats.uptime_seconds()), ", data in ", status.data_dir);
+      absl::StrCat("up ", up < 3600 ? HumanAge(up) : HumanSeconds(up), ", data in ", status.data_dir);
   return HtmlPage("preheatd",
                   absl::StrCat(Header("preheatd", note), notices, Tiles(status), "<h2>Requests and hit rate</h2>\n",
                                RequestChart(status.minutes, status.unix_ms), "<h2>Workers</h2>\n", Workers(status),

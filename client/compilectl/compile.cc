@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -50,11 +51,34 @@ std::string Text(Context& context, const Compiled& compiled) {
   return text;
 }
 
+// All of a model, or the one that is named.
+absl::StatusOr<std::vector<ModelProgram>> Select(const ModelFlags& flags) {
+  if (flags.program.empty()) return LoadModel(flags.model);
+  std::vector<ModelProgram> programs(1);
+  ASSIGN_OR_RETURN(programs[0], LoadOneProgram(flags));
+  return programs;
+}
+
+// A bundle's document lists its programs; that of a single program has its fields as well.
+Json Document(const std::vector<Compiled>& all, bool bundle) {
+  Json document = all.size() == 1 ? CompileObject(all[0].result, all[0].seconds) : Json::object();
+  if (!bundle) return document;
+  Json list = Json::array();
+  v1::Result worst = v1::HIT;
+  for (const Compiled& compiled : all) {
+    list.push_back(CompileObject(compiled.result, compiled.seconds));
+    list.back()["kind"] = compiled.kind;
+    if (Rank(compiled.result.result()) > Rank(worst)) worst = compiled.result.result();
+  }
+  document["programs"] = list;
+  document["result"] = ResultName(worst);
+  return document;
+}
+
 absl::StatusOr<Outcome> Compile(Context& context, const ModelFlags& flags) {
-  ASSIGN_OR_RETURN(std::vector<ModelProgram> programs, LoadModel(flags.model));
+  ASSIGN_OR_RETURN(std::vector<ModelProgram> programs, Select(flags));
   std::vector<Compiled> all;
   for (const ModelProgram& program : programs) {
-    if (!flags.program.empty() && program.name != flags.program) continue;
     ASSIGN_OR_RETURN(RequestOptions options, MakeRequestOptions(flags, program, v1::BACKGROUND));
     options.extern_allowed = true;
     const absl::Time start = absl::Now();
@@ -67,18 +91,7 @@ absl::StatusOr<Outcome> Compile(Context& context, const ModelFlags& flags) {
   context.progress().Clear();
   Outcome outcome;
   for (const Compiled& compiled : all) outcome.text += context.globals().json ? "" : Text(context, compiled);
-  if (programs.size() == 1) {
-    outcome.document = CompileObject(all[0].result, all[0].seconds);
-    return outcome;
-  }
-  Json list = Json::array();
-  v1::Result worst = v1::HIT;
-  for (const Compiled& compiled : all) {
-    list.push_back(CompileObject(compiled.result, compiled.seconds));
-    list.back()["kind"] = compiled.kind;
-    if (Rank(compiled.result.result()) > Rank(worst)) worst = compiled.result.result();
-  }
-  outcome.document = {{"programs", list}, {"result", ResultName(worst)}};
+  outcome.document = Document(all, absl::EndsWith(flags.model, ".preheat"));
   return outcome;
 }
 

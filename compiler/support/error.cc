@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/support/default_fix.h"
 
 namespace preheat {
 namespace {
@@ -35,6 +36,7 @@ Error GetError(const absl::Status& status) {
   error.where = Payload(status, kWhere);
   error.fix = Payload(status, kFix);
   if (error.kind.empty()) error.kind = absl::AsciiStrToLower(CodeName(status.code()));
+  if (error.fix.empty() && !status.ok()) error.fix = std::string(DefaultFix(error.kind));
   return error;
 }
 

@@ -30,7 +30,7 @@ KILLS = int(os.environ.get("PREHEAT_FAULT_KILLS", "6"))
 SEED = int(os.environ.get("PREHEAT_FAULT_SEED", "1"))
 CLIENTS = 4
 START_SECONDS = 5.0  # the promise
-PATIENCE = 60.0  # for a machine that is busy with other tests
+PATIENCE = 300.0  # for a machine that is busy with other tests: a synced write may wait for minutes of theirs
 
 
 @dataclass
