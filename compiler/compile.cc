@@ -94,7 +94,8 @@ std::string JoinSources(const std::vector<codegen::EmittedKernel>& kernels) {
 absl::StatusOr<BuiltPlan> ScheduleAndGenerate(const ir::Graph& graph, const DebugNames& names, DeviceKind device,
                                               const codegen::Schedules& schedules) {
   schedule::Layouts layouts(graph);
-  ASSIGN_OR_RETURN(schedule::Partition partition, schedule::Fuse(graph, layouts));
+  const bool block_sums = device == DeviceKind::kCpu;
+  ASSIGN_OR_RETURN(schedule::Partition partition, schedule::Fuse(graph, layouts, /*merge=*/true, block_sums));
   absl::StatusOr<BuiltPlan> built = BuildPlan(graph, layouts, partition, names.ops, names.places, device, schedules);
   if (built.ok() || built.status().code() != absl::StatusCode::kInternal) return built;
   ASSIGN_OR_RETURN(partition, schedule::Fuse(graph, layouts, /*merge=*/false));

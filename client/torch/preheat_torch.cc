@@ -13,6 +13,8 @@
 #include "absl/status/statusor.h"
 #include "client/torch/extern_handler.h"
 #include "client/torch/python_call.h"
+#include "client/torch/run_step.h"
+#include "client/torch/training_step.h"
 #include "compiler/capture/aten_program.h"
 #include "compiler/reference/reference.h"
 #include "compiler/reference/tensors.h"
@@ -67,6 +69,9 @@ preheat_status* preheat_torch_extern(void*, const preheat_extern_call* call) {
 
 void* preheat_torch_call(const preheat_torch_step* step, void* arguments) {
   return preheat::CallFromPython(*step, arguments);
+}
+void* preheat_torch_train(const preheat_torch_training* training, void* arguments) {
+  return preheat::TrainFromPython(*training, arguments);
 }
 preheat_status* preheat_torch_take_status(void) { return preheat::TakeCallStatus(); }
 

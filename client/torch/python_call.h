@@ -8,7 +8,6 @@ namespace preheat {
 // preheat_torch_call. A front end behind guards spends most of its time on looking at arguments one by one: here that
 // is a few comparisons each.
 void* CallFromPython(const preheat_torch_step& step, void* arguments);
-preheat_status* TakeCallStatus();
 
 }  // namespace preheat
 

@@ -69,6 +69,13 @@ struct Store {
   int depth = 0;
 };
 
+// Adds to element `place` of a column array (Kernel::column_arrays).
+struct ColumnSum {
+  int array = -1;
+  ir::Expr place;
+  int value = -1;
+};
+
 // One way through a stage's last loop: [begin, end) of it. Stages with conditions on that loop are cut in pieces
 // in which the conditions are known.
 struct Piece {
@@ -77,6 +84,7 @@ struct Piece {
   std::vector<std::pair<int, int>> accumulations;  // accumulator, statement
   std::vector<Store> stores;
   std::vector<Store> scratch_stores;  // into scratch arrays, for later stages
+  std::vector<ColumnSum> column_sums;
 };
 
 struct Stage {
@@ -101,6 +109,14 @@ struct ScratchArray {
   ir::Expr offset;  // bytes
 };
 
+// Sums over the rows of an item, one a column: zero before its first row, stored after its last one at start,
+// start + 1, ... of `buffer`.
+struct ColumnArray {
+  int scratch = -1;  // the scratch array that holds them
+  int buffer = -1;
+  ir::Expr start;
+};
+
 struct KernelBuffer {
   ir::Value value;
   ir::DType dtype;
@@ -111,11 +127,13 @@ struct Kernel {
   std::vector<KernelBuffer> buffers;
   std::vector<std::string> symbols;  // sizes passed as scalars, in order
   std::vector<Loop> outer;
-  std::optional<Loop> tile_loop;  // in a tiled kernel: variable "c" and its size
-  int tile = 0;                   // elements
-  ir::Expr extent;                // product of outer sizes times the number of tiles
-  ir::Expr work;                  // elements touched by one item: for the grain
-  ir::Expr scratch_bytes;         // for each thread
+  std::optional<Loop> tile_loop;           // in a tiled kernel: variable "c" and its size
+  int tile = 0;                            // elements
+  std::optional<Loop> rows;                // an item is a block of rows: `order` is executed for each
+  std::vector<ColumnArray> column_arrays;  // only with `rows`
+  ir::Expr extent;                         // product of outer sizes times the number of tiles
+  ir::Expr work;                           // elements touched by one item: for the grain
+  ir::Expr scratch_bytes;                  // for each thread
   std::vector<Stmt> stmts;
   std::vector<Accumulator> accumulators;
   std::vector<ScratchArray> scratch;

@@ -220,6 +220,7 @@ class RegionLowering : private ScalarBuilder {
       StoreItems(level);
       LowerLevel(level);
     }
+    if (kernel_.rows) kernel_.work = kernel_.work * kernel_.rows->size;
   }
 
   // Costly values that stages of several levels compute: the first one keeps them in scratch memory for the others.
@@ -251,6 +252,7 @@ class RegionLowering : private ScalarBuilder {
     for (const Reduction& r : reductions_) consider(r.KeptSizes());
     for (const Target& target : targets_) consider(PrefixSizes(target.value.shape()));
     if (!kept_sizes_.empty()) finest = kept_sizes_;
+    if (region_.block != 0) finest = {Expr::FloorDiv(region_.outer, region_.block), Expr(region_.block)};
     bool tiled = region_.kind == schedule::RegionKind::kColumn;
     std::vector<Expr> sizes;
     for (const Expr& size : finest) {
@@ -275,6 +277,7 @@ class RegionLowering : private ScalarBuilder {
     }
     outer_position_ = OuterPosition();
     kernel_.work = tiled ? Expr(kernel_.tile) : Expr(1);
+    if (region_.block != 0) MakeBlocks();
   }
 
   // The leading dimensions of a shape that make up the rows; empty when none do.
@@ -295,6 +298,7 @@ class RegionLowering : private ScalarBuilder {
   void StoreItems(int level) {
     for (const Target& target : targets_) {
       if (levels_[target.value] + 1 != level || target.value.type().NumElements() != region_.outer) continue;
+      if (IsBlockSum(target.value)) continue;
       std::vector<Store> stores;
       StoreAt(target, Simplified(OuterPosition(), target.value.shape()), stores);
       for (const Store& store : stores) kernel_.order.push_back(Item{-1, store, std::nullopt});
@@ -319,13 +323,42 @@ class RegionLowering : private ScalarBuilder {
       return groups.back();
     };
     for (const Reduction& r : reductions_) {
-      if (r.level == level) group_for(r.ReducedSizes()).reductions.push_back(&r);
+      if (r.level == level) group_for(InnerSizes(r)).reductions.push_back(&r);
     }
     for (const Target& target : targets_) {
       if (levels_[target.value] + 1 != level || target.value.type().NumElements() == region_.outer) continue;
+      if (IsBlockSum(target.value)) continue;  // FinishColumns
       group_for(InnerSizes(target.value.shape())).targets.push_back(&target);
     }
     for (Group& g : groups) LowerGroup(g.sizes, g.reductions, g.targets);
+  }
+
+  // --- Sums over the rows of a block ---
+
+  bool IsBlockSum(Value value) const { return region_.block != 0 && schedule::IsBlockSum(*value.node); }
+
+  std::vector<Expr> InnerSizes(const Reduction& r) const {
+    return IsBlockSum(r.value) ? std::vector<Expr>{r.value.shape().back()} : r.ReducedSizes();
+  }
+
+  // The loop over a block's rows goes inside the item.
+  void MakeBlocks() {
+    kernel_.rows = kernel_.outer.back();
+    kernel_.outer.pop_back();
+    kernel_.extent = kernel_.outer[0].size;
+    for (const Target& target : targets_) {
+      if (IsBlockSum(target.value)) AddColumns(target);
+    }
+  }
+
+  void AddColumns(const Target& target) {
+    ColumnArray columns;
+    columns.scratch = AddScratchArray(target.value.dtype(), target.value.shape().back());
+    columns.buffer = Buffer(target.value, target.value.dtype(), true);
+    columns.start = Expr::Symbol(kernel_.outer[0].var) * target.strides[0];
+    if (target.strides[1] != Expr(1)) Fail("sums of columns are stored with gaps");
+    columns_[target.value] = static_cast<int>(kernel_.column_arrays.size());
+    kernel_.column_arrays.push_back(columns);
   }
 
   std::vector<Expr> InnerSizes(const std::vector<Expr>& shape) const {
@@ -340,6 +373,7 @@ class RegionLowering : private ScalarBuilder {
                   const std::vector<const Target*>& targets) {
     std::vector<int> accumulators;
     for (const Reduction* r : reductions) {
+      if (IsBlockSum(r->value)) continue;
       accumulators.push_back(static_cast<int>(kernel_.accumulators.size()));
       Accumulator a;
       a.op = r->value.node->op();
@@ -349,11 +383,17 @@ class RegionLowering : private ScalarBuilder {
     std::vector<Loop> loops = MakeLoops("j", sizes, 2);
     auto body = [&](const Index& vars, const std::vector<Expr>& var_sizes, Piece& piece) {
       Expr inner = Flatten(vars, var_sizes);
-      for (size_t i = 0; i < reductions.size(); ++i) {
-        int value = Evaluate(reductions[i]->value.node->operand(0), OperandIndex(*reductions[i], inner), -1, false);
-        piece.accumulations.push_back({accumulators[i], value});
-        Index at = Simplified(inner, reductions[i]->ReducedSizes());
-        if (!at.empty()) kernel_.accumulators[accumulators[i]].position = at[0];
+      size_t next = 0;
+      for (const Reduction* r : reductions) {
+        int value = Evaluate(r->value.node->operand(0), OperandIndex(*r, inner), -1, false);
+        if (IsBlockSum(r->value)) {
+          piece.column_sums.push_back({columns_.at(r->value), ranges_.Simplify(inner), value});
+          continue;
+        }
+        const int accumulator = accumulators[next++];
+        piece.accumulations.push_back({accumulator, value});
+        Index at = Simplified(inner, r->ReducedSizes());
+        if (!at.empty()) kernel_.accumulators[accumulator].position = at[0];
       }
       for (const Target* target : targets) StoreAt(*target, TargetIndex(target->value.shape(), inner), piece.stores);
     };
@@ -364,7 +404,10 @@ class RegionLowering : private ScalarBuilder {
     for (const Loop& loop : stage.loops) elements = elements * loop.size;
     kernel_.work = kernel_.work + elements * Expr(kernel_.tile_loop ? kernel_.tile : 1);
     kernel_.order.push_back(Item{-1, std::nullopt, std::move(stage)});
-    for (size_t i = 0; i < reductions.size(); ++i) AddResult(*reductions[i], accumulators[i]);
+    size_t next = 0;
+    for (const Reduction* r : reductions) {
+      if (!IsBlockSum(r->value)) AddResult(*r, accumulators[next++]);
+    }
   }
 
   void AddResult(const Reduction& r, int accumulator) {
@@ -377,6 +420,7 @@ class RegionLowering : private ScalarBuilder {
   }
 
   Index OperandIndex(const Reduction& r, const Expr& inner) {
+    if (IsBlockSum(r.value)) return {outer_index_[0], outer_index_[1], inner};
     Index index(r.kept.size() + r.reduced.size());
     Index kept = Simplified(OuterPosition(), r.KeptSizes());
     Index reduced = Simplified(inner, r.ReducedSizes());
@@ -518,6 +562,7 @@ class RegionLowering : private ScalarBuilder {
     std::set<std::string> names;
     for (const Loop& loop : kernel_.outer) names.insert(loop.var);
     if (kernel_.tile_loop) names.insert(kernel_.tile_loop->var);
+    if (kernel_.rows) names.insert(kernel_.rows->var);
     for (const Item& item : kernel_.order) {
       if (!item.stage) continue;
       for (const Loop& loop : item.stage->loops) names.insert(loop.var);
@@ -535,6 +580,7 @@ class RegionLowering : private ScalarBuilder {
       }
     };
     for (const Loop& loop : kernel_.outer) note(loop.size);
+    for (const ColumnArray& columns : kernel_.column_arrays) note(columns.start);
     if (kernel_.tile_loop) note(kernel_.tile_loop->size);
     for (const Stmt& stmt : kernel_.stmts) {
       note(stmt.index), note(stmt.bound);
@@ -560,6 +606,7 @@ class RegionLowering : private ScalarBuilder {
   const std::vector<Expr> kept_sizes_;  // not empty: the outer loops' sizes, the tile's last
   std::map<Value, int> levels_;
   std::vector<Reduction> reductions_;
+  std::map<Value, int> columns_;  // sums over the rows of a block, by column array
   Index outer_index_;
   std::vector<Expr> outer_sizes_;
 };

@@ -316,7 +316,7 @@ void ScalarBuilder::CommitKept(Stage& stage, const std::vector<std::vector<Pendi
     for (const Pending& keep : pending[p]) {
       if (pieces[keep.value] != stage.pieces.size()) continue;
       auto [it, fresh] = scratch_.try_emplace(keep.value, static_cast<int>(kernel_.scratch.size()));
-      if (fresh) AddScratch(keep.value);
+      if (fresh) AddScratchArray(keep.value.dtype(), Expr::FloorDiv(keep.value.type().NumElements(), outer_count_));
       Store store;
       store.buffer = it->second, store.index = keep.place, store.value = keep.id;
       stage.pieces[p].scratch_stores.push_back(store);
@@ -324,14 +324,15 @@ void ScalarBuilder::CommitKept(Stage& stage, const std::vector<std::vector<Pendi
   }
 }
 
-void ScalarBuilder::AddScratch(Value value) {
+int ScalarBuilder::AddScratchArray(DType dtype, const Expr& elements) {
   ScratchArray array;
-  array.dtype = ComputeType(value.dtype());
-  array.elements = Expr::FloorDiv(value.type().NumElements(), outer_count_);
+  array.dtype = ComputeType(dtype);
+  array.elements = elements;
   array.offset = kernel_.scratch_bytes;
   Expr bytes = array.elements * Expr(ir::DTypeSize(array.dtype));
   kernel_.scratch_bytes = kernel_.scratch_bytes + Expr::CeilDiv(bytes, 64) * Expr(64);
   kernel_.scratch.push_back(array);
+  return static_cast<int>(kernel_.scratch.size()) - 1;
 }
 
 }  // namespace preheat::codegen

@@ -66,6 +66,9 @@ class ScalarBuilder {
   // Gives scratch memory to what all pieces of the stage just built computed and later stages want.
   void CommitKept(Stage& stage, const std::vector<std::vector<Pending>>& pending);
 
+  int Buffer(ir::Value value, ir::DType dtype, bool written);
+  int AddScratchArray(ir::DType dtype, const ir::Expr& elements);  // computed in the type of `dtype`
+
   const StridesFn& strides_of_;
   ir::Ranges ranges_;
   const bool copy_;
@@ -83,7 +86,6 @@ class ScalarBuilder {
   std::vector<Pending> pending_;  // computed by the body that runs
 
  private:
-  int Buffer(ir::Value value, ir::DType dtype, bool written);
   std::map<Key, int>& MemoFor(const Key& key, int id);
   int EvaluateNew(ir::Value value, const schedule::Index& index, int predicate, bool top);
   int Load(ir::Value value, const schedule::Index& index, int predicate);
@@ -100,7 +102,6 @@ class ScalarBuilder {
   std::optional<ir::Expr> PlaceInRow(ir::Value value, const schedule::Index& index) const;
   int LoadKept(ir::Value value, const ir::Expr& place);
   void Keep(ir::Value value, const schedule::Index& index, int id);
-  void AddScratch(ir::Value value);
 
   std::map<std::pair<ir::Value, bool>, int> buffers_;
   std::map<ir::Value, int> scratch_;  // kept so far

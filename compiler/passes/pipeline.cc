@@ -20,6 +20,7 @@
 #include "compiler/passes/merge_matmul_views.h"
 #include "compiler/passes/multiply_patches.h"
 #include "compiler/passes/simplify.h"
+#include "compiler/passes/split_column_sums.h"
 #include "compiler/passes/split_reductions.h"
 #include "compiler/passes/spread_reductions.h"
 #include "compiler/passes/sum_channel_filters.h"
@@ -51,6 +52,7 @@ constexpr Pass kPasses[] = {
     {"form_gpu_epilogues", "again: what follows a product of patches has its channels last only now", FormGpuEpilogues,
      For::kGpu},
     {"split_reductions", "after simplify, which would put the two halves together again", SplitReductions, For::kCpu},
+    {"split_column_sums", "after simplify, for the same reason", SplitColumnSums, For::kCpu},
     {"spread_reductions", "in its place where blocks of threads are to be kept busy", SpreadReductions, For::kGpu},
     {"sum_channel_filters", "after choose_channels_last and simplify: it stores filters by pads of nothing",
      SumChannelFilters, For::kGpu},

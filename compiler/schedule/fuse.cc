@@ -32,6 +32,14 @@ bool IsNodeKernel(Op op) {
   }
 }
 
+bool IsBlockSum(const Node& node) {
+  if (node.op() != Op::kReduceSum || node.operand(0).shape().size() != 3) return false;
+  for (const Expr& size : node.operand(0).shape()) {
+    if (size.constant().value_or(0) < 2) return false;
+  }
+  return node.Ints("dims") == std::vector<int64_t>{1};
+}
+
 namespace {
 
 constexpr int kCostlyOps = 8;  // in simple operations; a transcendental function counts kFunctionCost
@@ -41,6 +49,7 @@ constexpr size_t kMaxAccesses = 96;
 constexpr int64_t kInnerLoop = 16;  // elements over which work outside an inner loop is spread
 constexpr int64_t kFewRows = 16;    // fewer rows than this do not carry a large region
 constexpr int64_t kLargeRegion = 1 << 16;
+constexpr int64_t kFewBlocks = 8;  // fewer blocks of rows than this do not keep the threads busy
 
 bool IsLeaf(Op op) { return op == Op::kFill || op == Op::kIota || op == Op::kSize; }
 bool InMemory(Op op) { return op == Op::kInput || op == Op::kConstant; }
@@ -102,6 +111,7 @@ struct Group {
   Expr outer = 1;
   std::vector<Access> accesses;
   size_t nodes = 0;
+  int64_t block = 0;           // as Region's
   const Node* call = nullptr;  // a call or node kernel: never merged
 };
 
@@ -109,11 +119,15 @@ class Fuser {
  public:
   Fuser(const Graph& graph, const Layouts& layouts) : graph_(graph), layouts_(layouts), ranges_(graph.SymbolRanges()) {}
 
-  Partition Run(bool merge) {
+  Partition Run(bool merge, bool block_sums) {
     FindRoots();
     MakeGroups();
     if (merge) MergeIntoConsumers();
-    if (merge) MergeSiblings();
+    if (merge) MergeSiblings(/*by_producer=*/false);
+    if (merge && block_sums) {
+      MergeBlockSums();
+      MergeSiblings(/*by_producer=*/true);  // the second halves of those sums
+    }
     return Emit();
   }
 
@@ -542,13 +556,18 @@ class Fuser {
     producer.accesses.clear();
   }
 
-  // Groups that read the same value and loop over the same rows, neither needing the other.
-  void MergeSiblings() {
+  // Groups that read the same value and loop over the same rows, neither needing the other. `by_producer`: of those
+  // that sum columns, also what reads different values of one group.
+  void MergeSiblings(bool by_producer) {
     std::map<Value, std::vector<int>> readers;
     for (size_t g = 0; g < groups_.size(); ++g) {
       if (!groups_[g].alive || groups_[g].call) continue;
+      if (by_producer && groups_[g].kind != RegionKind::kColumn) continue;
       std::set<Value> inputs;
-      for (const Access& access : groups_[g].accesses) inputs.insert(access.input);
+      for (const Access& access : groups_[g].accesses) {
+        auto it = group_of_.find(access.input);
+        inputs.insert(by_producer && it != group_of_.end() ? groups_[it->second].roots[0] : access.input);
+      }
       for (Value input : inputs) readers[input].push_back(static_cast<int>(g));
     }
     for (auto& [input, groups] : readers) {
@@ -586,6 +605,80 @@ class Fuser {
       for (int next : ProducersOf(q)) stack.push_back(next);
     }
     return false;
+  }
+
+  // --- Sums over blocks of rows ---
+
+  // Into a group that goes through the same rows and shares a value with them, if they depend on each other at all
+  // then row by row.
+  void MergeBlockSums() {
+    std::map<Value, std::vector<int>> rows;  // groups over rows, by what they read and compute
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      if (!groups_[g].alive || groups_[g].call || groups_[g].kind != RegionKind::kRow) continue;
+      for (const Access& access : groups_[g].accesses) rows[access.input].push_back(static_cast<int>(g));
+      for (Value root : groups_[g].roots) rows[root].push_back(static_cast<int>(g));
+    }
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      const int sums = static_cast<int>(g);
+      if (!IsBlockSums(groups_[g])) continue;
+      std::set<int, std::greater<int>> candidates;
+      for (const Access& access : groups_[g].accesses) {
+        auto it = rows.find(access.input);
+        if (it != rows.end()) candidates.insert(it->second.begin(), it->second.end());
+      }
+      for (int row : candidates) {
+        if (TryBlockSums(sums, row)) break;
+      }
+    }
+  }
+
+  bool IsBlockSums(const Group& group) const {
+    if (!group.alive || group.call || group.kind != RegionKind::kColumn) return false;
+    const Expr total = Total(DomainOf(group.roots[0]));
+    bool any = false;
+    for (Value root : group.roots) {
+      any |= IsBlockSum(*root.node);
+      if (!IsBlockSum(*root.node) && (ir::IsReduction(root.node->op()) || root.type().NumElements() != total))
+        return false;
+      if (Total(DomainOf(root)) != total) return false;
+    }
+    return any;
+  }
+
+  bool TryBlockSums(int sums, int row) {
+    Group &s = groups_[sums], &r = groups_[row];
+    if (!s.alive || !r.alive || s.nodes + r.nodes > kMaxRegionNodes) return false;
+    const Node* sum = nullptr;
+    for (Value root : s.roots) {
+      if (IsBlockSum(*root.node)) sum = root.node;
+    }
+    const std::vector<Expr>& shape = sum->operand(0).shape();
+    const int64_t block = *shape[1].constant();
+    if (*shape[0].constant() < kFewBlocks) return false;
+    if (r.outer != shape[0] * shape[1] || (r.block != 0 && r.block != block)) return false;
+    const Expr total = ir::NumElements(shape);
+    if (std::none_of(r.roots.begin(), r.roots.end(), [&](Value v) { return Total(DomainOf(v)) == total; }))
+      return false;
+    if (!RowByRow(s, row, total, r.outer) || !RowByRow(r, sums, total, r.outer)) return false;
+    if (PathAround(row, sums) || PathAround(sums, row)) return false;
+    Absorb(sums, row, RegionKind::kRow, Expr(r.outer));
+    r.block = block;
+    return true;
+  }
+
+  // True when what `reader` reads of the other group is an element at the same place, or one a row.
+  bool RowByRow(const Group& reader, int other, const Expr& total, const Expr& rows) const {
+    for (const Access& access : reader.accesses) {
+      auto it = group_of_.find(access.input);
+      if (it == group_of_.end() || it->second != other) continue;
+      if (IsBlockSum(*access.input.node)) return false;
+      Domain d = DomainOf(access.root);
+      ir::Ranges ranges = RangesOf(d);
+      const Expr count = access.input.type().NumElements();
+      if (count != total && count != rows) return false;
+      if (PrefixOf(d, ranges.Simplify(Flatten(access.index, access.input.shape())), count, ranges) == 0) return false;
+    }
+    return true;
   }
 
   // --- The result ---
@@ -640,6 +733,7 @@ class Fuser {
     Region region;
     region.kind = group.call ? RegionKind::kNode : group.kind;
     region.outer = group.outer;
+    region.block = group.block;
     std::set<Value> inputs;
     for (const Access& access : group.accesses) inputs.insert(access.input);
     region.inputs.assign(inputs.begin(), inputs.end());
@@ -673,8 +767,8 @@ Value MemoryOf(Value operand, const Layouts& layouts, const ir::Ranges& sizes) {
   return view ? view->base : operand;
 }
 
-absl::StatusOr<Partition> Fuse(const Graph& graph, const Layouts& layouts, bool merge) {
-  return Fuser(graph, layouts).Run(merge);
+absl::StatusOr<Partition> Fuse(const Graph& graph, const Layouts& layouts, bool merge, bool block_sums) {
+  return Fuser(graph, layouts).Run(merge, block_sums);
 }
 
 }  // namespace preheat::schedule

@@ -24,6 +24,7 @@ struct Region {
   std::vector<ir::Value> outputs;  // stored, in graph order
   std::vector<ir::Value> inputs;   // read from memory, in graph order
   ir::Expr outer = 1;              // kRow, kColumn: number of rows or columns
+  int64_t block = 0;               // kRow, not 0: also sums of the columns of blocks of so many rows (IsBlockSum)
 };
 
 // One step of the program, in an order that respects data. Exactly one of the two is set.
@@ -43,11 +44,14 @@ struct Partition {
 // First, values that must or had better be in memory become roots: graph outputs, what calls read and write,
 // reductions, costly values with several uses, operands of views that repeat elements. Then a root's region merges into
 // the region that consumes it wherever the consumer computes each element once (the same element order, or one a row),
-// as in softmax, normalizations and their backward operators; siblings over the same rows merge last. Stores that
+// as in softmax, normalizations and their backward operators; siblings over the same rows merge next, and last sums
+// over blocks of rows into what goes through the same rows. Stores that
 // nobody reads any more are dropped. Near linear in the number of nodes.
 //
-// With `merge` off every root is a region of its own: slower, but free of every rule above.
-absl::StatusOr<Partition> Fuse(const ir::Graph& graph, const Layouts& layouts, bool merge = true);
+// With `merge` off every root is a region of its own: slower, but free of every rule above. `block_sums`: whether the
+// target's emitter can have regions with a block.
+absl::StatusOr<Partition> Fuse(const ir::Graph& graph, const Layouts& layouts, bool merge = true,
+                               bool block_sums = true);
 
 // The value whose memory an operand of a call or node kernel is read from: the base of the views on it where they
 // are affine in memory, the operand itself otherwise.
@@ -56,6 +60,9 @@ ir::Value MemoryOf(ir::Value operand, const Layouts& layouts, const ir::Ranges& 
 // Views of memory are followed here: the value whose memory a call's operand reads (Operand of plan.fbs).
 bool IsCall(ir::Op op);        // library and extern
 bool IsNodeKernel(ir::Op op);  // scan, sort, scatter, put_rows
+
+// A sum of [blocks, rows of a block, columns] over the rows of a block, as split_column_sums makes it.
+bool IsBlockSum(const ir::Node& node);
 
 }  // namespace preheat::schedule
 

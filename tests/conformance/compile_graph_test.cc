@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -206,6 +207,64 @@ symbol n in [1, 64]
 output %s
 output %m)",
             {{"n", 4}});
+}
+
+// The gradients of a layer norm: sums over rows, what they give, and sums over columns go through the rows together;
+// another kernel adds the blocks. `also` is a row's result that columns of are summed as well.
+TEST(CompileGraph, ColumnsAreSummedWhereRowsAre) {
+  for (const char* size : {"256, 160", "8, 32, 129", "96, 40, 64"}) {
+    const std::string shape = size, columns = shape.substr(shape.rfind(' ') + 1);
+    const bool cube = std::count(shape.begin(), shape.end(), ',') == 2;
+    std::string text = R"(
+%g = input user f32[SHAPE]
+%x = input user f32[SHAPE]
+%m = mul(%g, %x)
+%s = reduce_sum(%m) {dims = [INNER]}
+%r = reshape(%s) {shape = (ROWS, 1)}
+%b = broadcast(%r) {shape = (SHAPE)}
+%n = mul(%x, %b)
+%dx = sub(%g, %n)
+%dw = reduce_sum(%m) {dims = [OUTER]}
+%db = reduce_sum(%g) {dims = [OUTER]}
+%also = reduce_sum(%dx) {dims = [OUTER]}
+output %dx
+output %dw
+output %db
+output %also)";
+    auto replace = [&](const std::string& from, const std::string& to) {
+      for (size_t at; (at = text.find(from)) != std::string::npos;) text.replace(at, from.size(), to);
+    };
+    replace("SHAPE", shape);
+    replace("ROWS", shape.substr(0, shape.rfind(',')));
+    replace("INNER", cube ? "2" : "1");
+    replace("OUTER", cube ? "0, 1" : "0");
+    Report report = CheckText(text);
+    if (Target().rfind("cuda", 0) != 0) EXPECT_EQ(report.kernels_after, 2) << shape;
+  }
+}
+
+// The gradient of a cross entropy: one element a row is not zero, and a long fold looks for it in four places at once.
+// GCC 12 made branches of that, and garbage (KernelFlags says how).
+TEST(CompileGraph, SelectsThatExcludeEachOtherAreFolded) {
+  CheckText(R"(
+%t = input user i64[16]
+%g = input user f32[16]
+%x = input user f32[16, 4096]
+%tc = reshape(%t) {shape = (16, 1)}
+%gc = reshape(%g) {shape = (16, 1)}
+%i = iota {dim = 1} : i64[16, 4096]
+%tb = broadcast(%tc) {shape = (16, 4096)}
+%gb = broadcast(%gc) {shape = (16, 4096)}
+%here = eq(%i, %tb)
+%zero = fill {value = 0.0} : f32[16, 4096]
+%grad = where(%here, %gb, %zero)
+%s = reduce_sum(%grad) {dims = [1]}
+%sr = reshape(%s) {shape = (16, 1)}
+%sb = broadcast(%sr) {shape = (16, 4096)}
+%e = exp(%x)
+%m = mul(%e, %sb)
+%y = sub(%grad, %m)
+output %y)");
 }
 
 // Long folds run in parts: lengths around the parts' and a row that is an image.

@@ -87,6 +87,7 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     monkeypatch.setattr(backend, "_fetch_one", fetch)
     # Addresses say nothing to an interpreter.
     monkeypatch.setattr(compiled_graph, "_address_function", lambda *_: lambda given: None)
+    monkeypatch.setattr(CompiledGraph, "_fast_call", lambda *_: None)
     monkeypatch.setattr(backend, "_fall_back", fall_back)
     torch._dynamo.reset()
     with torch._functorch.config.patch(enable_autograd_cache=False):  # what it had would not be submitted

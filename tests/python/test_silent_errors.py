@@ -40,7 +40,7 @@ def no_hook(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_samples(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(frozen._Sampler, "read", lambda self: [])
+    patch.setattr(frozen, "_samples", lambda t: None)
 
 
 def neither(patch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,12 @@ def an_unaligned_argument() -> bool:
 # --- Memory, aliasing and strides of results ---
 
 
+def no_fast_call(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(compiled_graph.CompiledGraph, "_fast_call", lambda *_: None)
+
+
 def reuse_outputs(patch: pytest.MonkeyPatch) -> None:
+    no_fast_call(patch)
     made: dict[int, list[torch.Tensor]] = {}
     fresh = compiled_graph._new_outputs
     patch.setattr(

@@ -25,6 +25,7 @@ from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 from torch._inductor.output_code import OutputCode
 
+from preheat import training
 from preheat.config import Config
 from preheat.program import BuiltProgram
 
@@ -125,6 +126,7 @@ class _Entry(OutputCode):
         self._boxed_call = True
         self._kind, self._run = kind, run
         self._built: BuiltProgram | None = getattr(run, "built", None)
+        self._signature = getattr(run, "signature", None)
 
     def __call__(self, args: list[Any]) -> Any:  # type: ignore[override]
         return self._run(args)
@@ -140,6 +142,9 @@ class _Entry(OutputCode):
     def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
         assert self._built is not None
         self._run = _restore.get()(self._kind, self._built)
+        if hasattr(self._run, "signature"):
+            self._run.signature = self._signature
+        training.note(self._kind, self._run)
 
     def set_triton_bundle(self, triton_bundle: Any) -> None:
         pass

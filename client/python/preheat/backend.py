@@ -20,7 +20,7 @@ import torch
 from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
-from preheat import collectives, counts, padding, pieces, program, recorder
+from preheat import collectives, counts, padding, pieces, program, recorder, training
 from preheat._proto import compile_pb2, program_pb2
 from preheat.client import Client
 from preheat.compiled_graph import CompiledGraph
@@ -51,7 +51,11 @@ def backend(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) ->
     start = time.monotonic()
 
     def compile_one(graph: fx.GraphModule, kind: str) -> Callable[..., Any]:
-        return compile_graph(graph, kind, config, boundary)
+        run = compile_graph(graph, kind, config, boundary)
+        if kind == "forward" and isinstance(run, CompiledGraph) and _takes_arguments_as_they_are(graph):
+            run.signature = training.signature()
+        training.note(kind, run)
+        return run
 
     try:
         return _through_aot(gm, example_inputs, compile_one, config)
@@ -111,8 +115,9 @@ def _through_aot(
             return aot_cache.serializable(lambda graph: compiler(graph, kind), kind)
         return lambda graph, _: compiler(graph, kind)
 
-    with aot_cache.used(config, functools.partial(_restore, config)) if cached else contextlib.nullcontext():  # type: ignore[arg-type]
-        return aot_autograd(
+    restoring = aot_cache.used(config, functools.partial(_restore, config)) if cached else contextlib.nullcontext()  # type: ignore[arg-type]
+    with restoring, training.collected() as graphs:
+        compiled = aot_autograd(
             fw_compiler=made("forward"),
             bw_compiler=made("backward"),
             inference_compiler=made("inference"),
@@ -120,6 +125,7 @@ def _through_aot(
             decompositions=decompositions.table(),
             keep_inference_input_mutations=False,
         )(gm, example_inputs)
+    return training.joined(compiled, graphs) if config is not None else compiled
 
 
 def _restore(config: Config, kind: str, built: program.BuiltProgram) -> Callable[..., Any]:
@@ -169,6 +175,12 @@ def _spelling(node: fx.Node) -> str:
     """A node of Dynamo's graph, before it is one of ATen: "getattr.T", "tanh"."""
     name = getattr(node.target, "__name__", None) or str(node.target)
     return f"getattr.{node.args[1]}" if node.target is getattr else name
+
+
+def _takes_arguments_as_they_are(gm: fx.GraphModule) -> bool:
+    """Whether an AOTAutograd graph has the arguments of Dynamo's graph, in order: none joined, none made of others."""
+    placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    return [_dynamo_index(n) for n in placeholders] == list(range(len(placeholders)))
 
 
 def _dynamo_index(node: fx.Node) -> int | None:

@@ -31,7 +31,8 @@ class _Layout:
     results: list[Callable[[list[Any], list[Any], list[torch.Tensor]], Any]]
     addresses: Callable[[list[Any]], array.array[int] | None]  # of what is not frozen; None: something must be fitted
     checked: bool = False  # the runtime has checked one call of it
-    fast: FastCall | None = None  # from then on, on a GPU
+    plain: bool = False  # the results are the program's outputs, in order
+    fast: FastCall | None = None  # from then on
 
 
 class CompiledGraph:
@@ -57,6 +58,8 @@ class CompiledGraph:
         self._evaluate = _layout_function(built)
         self._frozen = [i for i, info in enumerate(executable.inputs) if info.frozen]
         self._thawed = [i for i, info in enumerate(executable.inputs) if not info.frozen]
+        self.signature: Any = None  # training.Signature, of a forward graph
+        self.is_static = not built.symbols and not self._frozen and not built.groups
         self._lock = threading.Lock()
         self._session = None if self._frozen else executable.bind(groups=built.groups)
         self._watch = frozen.Watch()
@@ -78,6 +81,11 @@ class CompiledGraph:
             self._on_fallback(f"{type(error).__name__.lstrip('_')}: {error}")
             return results
 
+    def fast_call(self) -> FastCall | None:
+        """Of a static graph, once it has run, on a CPU."""
+        layout = self._layouts.get(())
+        return layout.fast if layout is not None and self.is_static and self._device.type == "cpu" else None
+
     def _run_on_device(self, given: list[Any]) -> list[Any]:
         if self._device.type != "cuda" or torch.cuda.current_device() == self._device.index:
             return self._run(given)
@@ -86,8 +94,10 @@ class CompiledGraph:
 
     def _run(self, given: list[Any]) -> list[Any]:
         layout = self._layout(given)
-        if layout.fast is not None and (made := layout.fast(given)) is not None:
-            return [make(given, given, made) for make in layout.results]
+        if layout.fast is not None and (not self._frozen or self._watch.seen is not None):
+            made = layout.fast(given)
+            if made is not None:
+                return made if layout.plain else [make(given, given, made) for make in layout.results]
         session = self._session if not self._frozen else self._bound(given, layout)
         outputs = _new_outputs(layout, self._device)
         addresses = layout.addresses(given) if layout.checked and self._device.type == "cpu" else None
@@ -101,15 +111,14 @@ class CompiledGraph:
         else:
             session.run_into(passed, outputs)
             layout.checked = True
-            if self._device.type == "cuda" and not self._frozen:
-                layout.fast = self._fast_call(session, layout)
+            layout.fast = self._fast_call(session, layout)
         return [make(given, fitted, outputs) for make in layout.results]
 
     def _fast_call(self, session: runtime.Session, layout: _Layout) -> FastCall:
         shapes = {argument: (sizes, strides) for argument, sizes, strides in layout.inputs}
         inputs: list[Any] = []
-        for source, message in zip(self.built.inputs, self.built.proto.inputs, strict=True):
-            value = self.built.proto.values[message.value]
+        for i in self._thawed:
+            source, value = self.built.inputs[i], self.built.proto.values[self.built.proto.inputs[i].value]
             if source.constant is not None:
                 inputs.append(source.constant)
             elif value.HasField("tensor"):
@@ -117,7 +126,9 @@ class CompiledGraph:
                 inputs.append((source.argument, dtype, *shapes[source.argument]))
             else:
                 inputs.append(None)
-        return FastCall(session, layout.symbols, inputs, layout.outputs, self._device)
+        arguments = [self.built.inputs[i].argument for i in self._frozen]
+        watched = [(a, seen) for a, seen in zip(arguments, self._watch.seen or (), strict=False) if a >= 0]
+        return FastCall(session, layout.symbols, inputs, layout.outputs, self._device, watched)
 
     def _input(self, arguments: list[Any], index: int) -> Any:
         """What the program's input of that number is in a call with these arguments."""
@@ -154,10 +165,11 @@ class CompiledGraph:
         for t in built.outputs:
             outputs.append((take(t.sizes), take(t.strides), dtypes.from_number(t.dtype - 1)))
         results = [_maker(r, take) for r in built.results]
+        plain = [(r.kind, r.index) for r in built.results] == [("output", i) for i in range(len(outputs))]
         symbols = (ctypes.c_int64 * max(len(ordered), 1))(*ordered)
         shapes = {argument: (sizes, strides) for argument, sizes, strides in inputs}
         addresses = _address_function([built.inputs[i] for i in self._thawed], shapes)
-        return _Layout(symbols, ctypes.addressof(symbols), inputs, outputs, results, addresses)
+        return _Layout(symbols, ctypes.addressof(symbols), inputs, outputs, results, addresses, plain=plain)
 
     # --- Frozen inputs ---
 
@@ -173,6 +185,8 @@ class CompiledGraph:
                 else:
                     self._session.refresh(now)
                 self._watch.look(watched)
+                for known in self._layouts.values():  # what they know of frozen inputs is of before
+                    known.checked, known.fast = False, None
         return self._session  # type: ignore[return-value]
 
 

@@ -18,7 +18,7 @@ import torch
 
 from preheat import collectives, dtypes, runtime
 
-_TORCH_ABI = 1
+_TORCH_ABI = 2
 _state = threading.local()
 
 
@@ -53,6 +53,8 @@ def native_library() -> ctypes.PyDLL | None:
         lib.preheat_torch_version.restype = ctypes.c_char_p
         lib.preheat_torch_call.restype = ctypes.py_object
         lib.preheat_torch_call.argtypes = [ctypes.c_void_p, ctypes.py_object]
+        lib.preheat_torch_train.restype = ctypes.py_object
+        lib.preheat_torch_train.argtypes = [ctypes.c_void_p, ctypes.py_object]
         lib.preheat_torch_take_status.restype = ctypes.c_void_p
         fits = (
             lib.preheat_torch_abi() == _TORCH_ABI

@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-_SAMPLES = 32  # elements of a tensor that are looked at in each call
+_SAMPLES = 8  # elements of a tensor that are looked at in each call
 _watches: weakref.WeakSet[Watch] = weakref.WeakSet()
 
 
@@ -25,55 +26,67 @@ def refresh(model: torch.nn.Module) -> None:
     _forget([*model.parameters(), *model.buffers()])
 
 
+@dataclass
+class Seen:
+    """A tensor as it was when a graph took it over."""
+
+    address: int
+    version: int  # torch's counter of writes; -1: inference tensors have none
+    step: int = 0  # bytes from one sample to the next
+    samples: torch.Tensor | None = None  # None: not looked at
+
+    def holds(self, t: torch.Tensor) -> bool:
+        """Whether it is that tensor still, and nothing that tells of a write has changed."""
+        if (t.data_ptr(), _version(t)) != (self.address, self.version):
+            return False
+        return self.samples is None or torch.equal(_bytes(_samples(t)), _bytes(self.samples))
+
+
 class Watch:
     """What a graph remembers of its frozen inputs. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._stamps: list[tuple[int, int]] | None = None
-        self._sampler: _Sampler | None = None
-        self._samples: list[torch.Tensor] = []
+        self.seen: list[Seen] | None = None  # None: they must be taken over anew
 
     def changed(self, tensors: Sequence[torch.Tensor]) -> bool:
         """Whether they, or what they hold, may be others than at the last `look`."""
-        if self._sampler is None or [_stamp(t) for t in tensors] != self._stamps:
-            return True
-        return any(not torch.equal(a, b) for a, b in zip(self._sampler.read(), self._samples, strict=True))
+        return self.seen is None or not all(s.holds(t) for s, t in zip(self.seen, tensors, strict=True))
 
     def look(self, tensors: Sequence[torch.Tensor]) -> None:
         _watch_optimizers()
         _watches.add(self)
-        self._stamps = [_stamp(t) for t in tensors]
-        self._sampler = _Sampler(tensors)
-        self._samples = self._sampler.read()
+        self.seen = [_see(t) for t in tensors]
 
     def forget(self, addresses: set[int]) -> None:
-        if any(address in addresses for address, _ in self._stamps or ()):
-            self._stamps = None
+        if any(seen.address in addresses for seen in self.seen or ()):
+            self.seen = None
 
 
-def _stamp(t: torch.Tensor) -> tuple[int, int]:
-    return t.data_ptr(), -1 if t.is_inference() else t._version
+def _see(t: torch.Tensor) -> Seen:
+    samples = _samples(t)
+    if samples is None:
+        return Seen(t.data_ptr(), _version(t))
+    return Seen(t.data_ptr(), _version(t), samples.stride(0) * samples.element_size(), samples.clone())
 
 
-class _Sampler:
-    """A few elements of each tensor, evenly spread, as bytes: one tensor for each dtype."""
-
-    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
-        views: dict[torch.dtype, list[torch.Tensor]] = {}
-        for t in tensors:
-            if t.device.type == "cpu" and t.numel():  # a GPU's would stall its stream
-                views.setdefault(t.dtype, []).append(_spread(t.detach()))
-        self._views = list(views.values())
-
-    def read(self) -> list[torch.Tensor]:
-        with torch.no_grad():
-            return [torch.cat(views).view(torch.uint8) for views in self._views]
+def _version(t: torch.Tensor) -> int:
+    return -1 if t.is_inference() else t._version
 
 
-def _spread(t: torch.Tensor) -> torch.Tensor:
+def _samples(t: torch.Tensor) -> torch.Tensor | None:
+    """A few elements, evenly spread: a view. None of a GPU's: they would stall its stream."""
+    if t.device.type != "cpu" or not t.numel():
+        return None
+    t = t.detach()
     extent = 1 + sum((n - 1) * abs(s) for n, s in zip(t.shape, t.stride(), strict=True))
     step = max(1, extent // _SAMPLES)
     return t.as_strided(((extent - 1) // step + 1,), (step,), t.storage_offset())
+
+
+def _bytes(samples: torch.Tensor | None) -> torch.Tensor:
+    """Their bits: NaN is equal to itself here."""
+    assert samples is not None
+    return samples.contiguous().view(torch.uint8)
 
 
 def _forget(tensors: Sequence[torch.Tensor]) -> None:

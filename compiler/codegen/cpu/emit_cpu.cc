@@ -269,11 +269,36 @@ class CpuEmitter {
     EmitArrays();
     Open("for (long item = begin; item < end; ++item)");
     EmitItemIndex();
-    EmitOrder();
+    if (k_.rows) {
+      EmitBlock();
+    } else {
+      EmitOrder();
+    }
     Close();
     if (UsesErrors()) Line("if (bad) *args->error = bad;");
     Close();
     return out_;
+  }
+
+  // Row after row; sums of columns go along in scratch memory.
+  void EmitBlock() {
+    for (const ColumnArray& columns : k_.column_arrays) {
+      Line("#pragma omp simd");
+      Line(absl::StrCat("for (long c = 0; c < ", Index(k_.scratch[columns.scratch].elements), "; ++c) t",
+                        columns.scratch, "[c] = 0;"));
+    }
+    OpenLoop(*k_.rows, "0", Index(k_.rows->size));
+    EmitOrder();
+    Close();
+    for (const ColumnArray& columns : k_.column_arrays) {
+      const ScratchArray& array = k_.scratch[columns.scratch];
+      Line("#pragma omp simd");
+      Line(absl::StrCat(
+          "for (long c = 0; c < ", Index(array.elements), "; ++c) b", columns.buffer, "[", Index(columns.start),
+          " + c] = ",
+          StoreText(absl::StrCat("t", columns.scratch, "[c]"), array.dtype, k_.buffers[columns.buffer].dtype, math_),
+          ";"));
+    }
   }
 
   void EmitArrays() {
@@ -541,6 +566,9 @@ class CpuEmitter {
     DefineAt(piece, depth);
     for (const auto& [a, value] : piece.accumulations) Accumulate(a, value, "r", sums);
     for (const Store& store : piece.stores) EmitStore(store);
+    for (const ColumnSum& sum : piece.column_sums) {
+      Line(absl::StrCat("t", k_.column_arrays[sum.array].scratch, "[", Index(sum.place), "] += ", Ref(sum.value), ";"));
+    }
     for (const Store& store : piece.scratch_stores) {
       Line(absl::StrCat("t", store.buffer, "[", Index(store.index), "] = ", Ref(store.value), ";"));
     }

@@ -126,6 +126,9 @@ std::vector<std::string> KernelFlags(const CpuTarget& target) {
                                     "-fwrapv",
                                     "-fno-tree-loop-distribute-patterns",  // would call memset and memcpy
                                     "-fno-tree-pre",  // makes selects between bools that the vectorizer does not take
+                                    // Selects that exclude each other would become branches around what a loop folds,
+                                    // and GCC 12 then takes a fold's own vector for an array of the loop.
+                                    "-fno-thread-jumps",
                                     "-fno-exceptions",
                                     "-fno-rtti",
                                     "-fno-asynchronous-unwind-tables",
