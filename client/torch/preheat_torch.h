@@ -79,14 +79,14 @@ typedef struct {
 } preheat_torch_result;
 typedef struct {
   const preheat_torch_step* forward;
-  const preheat_torch_step* backward; /* its arguments: what is saved, then the gradients of results that have one */
+  const preheat_torch_step* backward;  /* its arguments: what is saved, then the gradients of results that have one */
   const preheat_torch_result* results; /* of the forward graph: updates of arguments, what is returned, what is saved */
   const int64_t* updated; /* arguments that the first results are written to; none of them has a gradient */
   size_t num_updated;
   size_t num_returned;
   size_t num_saved;
-  size_t num_checked;            /* the first of the saved ones: torch notices when somebody writes to them */
-  const int32_t* differentiable; /* one a returned result */
+  size_t num_checked;                    /* the first of the saved ones: torch notices when somebody writes to them */
+  const int32_t* differentiable;         /* one a returned result */
   const preheat_torch_result* gradients; /* of the backward graph, one an argument of the forward graph */
   size_t num_arguments;
   void* owner; /* a Python object that keeps all of this alive: results hold a reference */

@@ -133,7 +133,8 @@ class BackwardGraph : public torch::autograd::Node {
 
   // As torch's own compiled graphs do.
   static void Refuse(const variable_list& gradients, const variable_list& arguments) {
-    const bool any = std::any_of(arguments.begin(), arguments.end(), [](const at::Tensor& t) { return t.requires_grad(); });
+    const bool any =
+        std::any_of(arguments.begin(), arguments.end(), [](const at::Tensor& t) { return t.requires_grad(); });
     if (!any) return;
     const auto error = std::make_shared<torch::autograd::Error>(
         "torch.compile with aot_autograd does not currently support double backward",

@@ -547,11 +547,12 @@ class Fuser {
       group_of_[root] = c;
     }
     std::vector<Access> accesses;
-    for (Access& access : consumer.accesses) {
-      auto it = group_of_.find(access.input);
-      if (it == group_of_.end() || it->second != c) accesses.push_back(std::move(access));
+    for (std::vector<Access>* of : {&consumer.accesses, &producer.accesses}) {
+      for (Access& access : *of) {
+        auto it = group_of_.find(access.input);
+        if (it == group_of_.end() || it->second != c) accesses.push_back(std::move(access));
+      }
     }
-    for (Access& access : producer.accesses) accesses.push_back(std::move(access));
     consumer.accesses = std::move(accesses);
     producer.accesses.clear();
   }

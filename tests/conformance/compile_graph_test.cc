@@ -239,7 +239,9 @@ output %also)";
     replace("INNER", cube ? "2" : "1");
     replace("OUTER", cube ? "0, 1" : "0");
     Report report = CheckText(text);
-    if (Target().rfind("cuda", 0) != 0) EXPECT_EQ(report.kernels_after, 2) << shape;
+    if (Target().rfind("cuda", 0) != 0) {
+      EXPECT_EQ(report.kernels_after, 2) << shape;
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -168,12 +169,15 @@ def test_running_statistics(joined: list[Any]) -> None:
 def test_nothing_is_kept(joined: list[Any]) -> None:
     x = leaf(64)
     fast = compiled(lambda t: t.sin() * t, x)
+    before = sys.getrefcount(joined[0]._tables)
     y = fast(x)
-    gone = [weakref.ref(y), weakref.ref(y.grad_fn)]
+    gone, during = weakref.ref(y), sys.getrefcount(joined[0]._tables)
     y.sum().backward()
     del y
     gc.collect()
-    assert joined and all(ref() is None for ref in gone)
+    after = sys.getrefcount(joined[0]._tables)
+    assert gone() is None
+    assert (during, after) == (before + 1, before)  # one while the node is there
 
 
 def test_threads_and_no_grad(joined: list[Any]) -> None:
@@ -195,7 +199,7 @@ def test_dtypes(joined: list[Any], dtype: torch.dtype) -> None:
     x = torch.randn(8, 8, dtype=dtype, requires_grad=True)
     fast = compiled(lambda t: t * t + t, x)
     (got,) = torch.autograd.grad(fast(x).sum(), x)
-    torch.testing.assert_close(got, (x * 2 + 1).detach())
+    torch.testing.assert_close(got, (x * 2 + 1).detach(), atol=2e-2, rtol=2e-2)
     assert joined
 
 

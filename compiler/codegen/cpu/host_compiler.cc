@@ -112,28 +112,15 @@ absl::StatusOr<std::string> HostCompiler() {
 }
 
 std::vector<std::string> KernelFlags(const CpuTarget& target) {
-  std::vector<std::string> flags = {"-x",
-                                    "c++",
-                                    "-std=c++17",
-                                    "-O3",
-                                    "-fPIC",
-                                    "-c",
-                                    "-w",
+  std::vector<std::string> flags = {"-x", "c++", "-std=c++17", "-O3", "-fPIC", "-c", "-w",
                                     "-fopenmp-simd",  // pragmas of loops, no library
-                                    "-fno-math-errno",
-                                    "-fno-trapping-math",
-                                    "-ffp-contract=fast",
-                                    "-fwrapv",
+                                    "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fwrapv",
                                     "-fno-tree-loop-distribute-patterns",  // would call memset and memcpy
                                     "-fno-tree-pre",  // makes selects between bools that the vectorizer does not take
                                     // Selects that exclude each other would become branches around what a loop folds,
                                     // and GCC 12 then takes a fold's own vector for an array of the loop.
-                                    "-fno-thread-jumps",
-                                    "-fno-exceptions",
-                                    "-fno-rtti",
-                                    "-fno-asynchronous-unwind-tables",
-                                    "-fno-stack-protector",
-                                    "-fno-ident",
+                                    "-fno-thread-jumps", "-fno-exceptions", "-fno-rtti",
+                                    "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fno-ident",
                                     "-frandom-seed=preheat"};
   for (const std::string& flag : target.CompilerFlags()) flags.push_back(flag);
   return flags;
