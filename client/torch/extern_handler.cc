@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <dlfcn.h>
 
 #include <cstring>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/torch/read_call.h"
 #include "compiler/reference/aten_call.h"
@@ -28,7 +30,29 @@ constexpr size_t kMaxPrepared = 4096;
 struct Prepared {
   reference::AtenCall call;
   std::set<int> skipped;
+  std::set<int> seeds;  // operands that torch reads on the host, except under capture
 };
+
+// The gradient of memory-efficient attention takes its random state as two tensors, in which torch looks by itself.
+std::set<int> SeedsOf(const ReadCall& read) {
+  std::set<int> seeds;
+  if (!absl::StrContains(read.op, "efficient_attention_backward")) return seeds;
+  for (const capture::NamedArgument& argument : read.arguments) {
+    const auto* value = std::get_if<capture::ValueRef>(&argument.value);
+    if (value != nullptr && absl::StartsWith(argument.name, "philox_")) seeds.insert(value->id);
+  }
+  return seeds;
+}
+
+bool IsCapturing(void* stream) {
+  using Ask = int (*)(void* stream, int* status);
+  static const auto ask = reinterpret_cast<Ask>([] {
+    void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    return driver != nullptr ? dlsym(driver, "cuStreamIsCapturing") : nullptr;
+  }());
+  int status = 0;
+  return ask != nullptr && ask(stream, &status) == 0 && status != 0;
+}
 
 absl::StatusOr<std::shared_ptr<const Prepared>> Prepare(const preheat_extern_call& call) {
   ASSIGN_OR_RETURN(ReadCall read, ReadExternCall(call.call));
@@ -42,7 +66,8 @@ absl::StatusOr<std::shared_ptr<const Prepared>> Prepare(const preheat_extern_cal
                        {.kind = "malformed_call", .message = absl::StrCat(read.op, " has no operand ", id)});
     }
   }
-  return std::make_shared<const Prepared>(Prepared{std::move(made), std::move(read.skipped)});
+  std::set<int> seeds = SeedsOf(read);
+  return std::make_shared<const Prepared>(Prepared{std::move(made), std::move(read.skipped), std::move(seeds)});
 }
 
 // Calls by their text. Sizes are in the text, so many sizes are many calls: the table starts anew when it is full.
@@ -145,9 +170,10 @@ absl::Status RunExternCall(const preheat_extern_call& call) {
     ASSIGN_OR_RETURN(std::optional<at::Device> gpu, GpuOf(call));
     const c10::OptionalDeviceGuard guard(gpu);
     ASSIGN_OR_RETURN(std::shared_ptr<const Prepared> prepared, Lookup(call));
-    const bool states = TakesState(call);
+    const bool states = TakesState(call), reads_seeds = !prepared->seeds.empty() && !IsCapturing(call.stream);
     const auto operand = [&](int id) {
       const at::Tensor tensor = Wrap(call.operands[id]);
+      if (reads_seeds && prepared->seeds.count(id) != 0) return c10::IValue(tensor.cpu());
       return c10::IValue(states ? AsState(tensor) : tensor);
     };
     const reference::CallScope scope{operand, [](const std::string&) { return int64_t{0}; }};

@@ -1,5 +1,6 @@
 #include "compiler/passes/sum_channel_filters.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,7 +62,8 @@ class Sum {
     for (int i = 0; i < spatial_; ++i) dims.push_back(1 + spatial_ + i);
     Value sum = b_.Reduce(Op::kReduceSum, products, dims, false);
     if (node_.op() == Op::kFused) sum = WithEpilogue(sum);
-    return b_.Permute(b_.Cast(sum, node_.results()[0].dtype), FromChannelsLast(rank_));
+    // Stored as it is rounded: who comes next reads half as much.
+    return b_.Permute(Stored(b_.Cast(sum, node_.results()[0].dtype)), FromChannelsLast(rank_));
   }
 
  private:
@@ -78,6 +80,7 @@ class Sum {
     std::vector<Expr> low(static_cast<size_t>(rank_), Expr(0));
     for (int i = 0; i < spatial_; ++i) low[static_cast<size_t>(i + 1)] = Expr(node_.Ints("padding")[i]);
     x = b_.Emit(Op::kPad, {x}, {{"low", low}, {"high", low}, {"value", ir::AttrValue(0.0)}});
+    if (std::any_of(low.begin(), low.end(), [](const Expr& e) { return e != Expr(0); })) x = Stored(x);
     for (int i = 0; i < spatial_; ++i) {
       const int64_t size = *node_.operand(1).shape()[static_cast<size_t>(i + 2)].constant();
       x = b_.Emit(Op::kWindow, {x},
@@ -102,9 +105,12 @@ class Sum {
     std::vector<int64_t> order;
     for (int64_t i = 0; i < spatial_; ++i) order.push_back(i + 1);
     order.push_back(0);
-    filter = b_.Permute(b_.Reshape(filter, shape), order);
-    const std::vector<Expr> none(static_cast<size_t>(spatial_ + 1), Expr(0));
-    return b_.Emit(Op::kPad, {filter}, {{"low", none}, {"high", none}, {"value", ir::AttrValue(0.0)}});
+    return Stored(b_.Permute(b_.Reshape(filter, shape), order));
+  }
+
+  Value Stored(Value v) {
+    const std::vector<Expr> none(static_cast<size_t>(v.type().rank()), Expr(0));
+    return b_.Emit(Op::kPad, {v}, {{"low", none}, {"high", none}, {"value", ir::AttrValue(0.0)}});
   }
 
   Value WithEpilogue(Value sum) {

@@ -11,7 +11,8 @@ namespace preheat::passes {
 // side by side and what follows in registers, is several times faster than the library.
 //
 // Where the input has its channels last and the result is no output; filters of up to 128 elements, no float64. The
-// filter is stored with its channels last: a pad by nothing, as in lay_out_convolutions.h.
+// filter is stored with its channels last, and a padded input with its padding, so that no product asks where it is:
+// pads by nothing, as in lay_out_convolutions.h.
 absl::StatusOr<ir::Graph> SumChannelFilters(const ir::Graph& graph);
 
 }  // namespace preheat::passes

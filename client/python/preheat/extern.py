@@ -90,6 +90,9 @@ def _run(call: runtime.ExternCall, context: collectives.Context | None) -> None:
     if "flash_attention" in str(op):  # its random state: program.py
         operands = [t.view(torch.uint64) if t.dtype == torch.int64 else t for t in operands]
     args, kwargs = arguments(operands, context)
+    if "efficient_attention_backward" in str(op) and not torch.cuda.is_current_stream_capturing():
+        names = [formal.name for formal in op._schema.arguments]  # torch looks into its random state by itself
+        args = [a.cpu() if n.startswith("philox_") else a for n, a in zip(names, args, strict=False)]
     with torch.no_grad():
         returned = op(*args, **kwargs) if context is None else context.run(op, args, kwargs)
     taken = [r for i, r in enumerate(flatten(returned)) if i not in skipped]

@@ -466,6 +466,7 @@ void CudaSteps::EmitWalk(const Walk& walk, const Span& span) {
     Line(absl::StrCat("const ", type, " base = ", walk.lane, ";"));
   } else {
     std::string round = absl::StrCat(walk.in_flight, " * ", walk.stride);
+    if (walk.unrolled) Line("#pragma unroll");
     Open(absl::StrCat("for (", type, " base = ", walk.lane, "; base < ", count, "; base += ", round, ")"));
     declare();
   }

@@ -24,6 +24,7 @@ struct Walk {
   std::string inner_begin;  // not empty: where every step's vector begins, and `inner` is none of `loops`
   int64_t width = 1;
   int64_t in_flight = 1;
+  bool unrolled = false;     // the loop around rounds is
   bool once = false;         // every thread does `in_flight` steps at most: no loop around them
   std::string lane, stride;  // of a thread, and how many share the steps
   std::string live;          // not empty: stores happen only where it is true

@@ -16,6 +16,7 @@ constexpr int64_t kFewRows = 32;      // one thread goes through as many by itse
 constexpr int64_t kManyThreads = int64_t{1} << 16;
 constexpr int64_t kWindowRows = 128;  // of windows, by itself where columns alone fill the GPU:
 constexpr int64_t kBusyThreads = int64_t{1} << 17;
+constexpr int64_t kUnrolledRows = 64;  // so that every row's place is a constant
 
 int64_t PowerOfTwoFrom(int64_t n) {
   int64_t power = 1;
@@ -178,6 +179,7 @@ class ColumnEmitter : public CudaSteps {
       walk.lane = alone_ ? "0" : "threadIdx.y";
       walk.stride = alone_ ? "1" : absl::StrCat(launch_.threads_y);
       walk.in_flight = kRowsInFlight;
+      walk.unrolled = alone_ && rows_ > kRowsInFlight && rows_ <= kUnrolledRows;
       EmitWalk(walk, SpanOf(piece));
     }
     if (!alone_ && !stage.accumulators.empty()) Combine(stage.accumulators);
