@@ -19,6 +19,7 @@
 #include "compiler/passes/lay_out_convolutions.h"
 #include "compiler/passes/merge_matmul_views.h"
 #include "compiler/passes/multiply_patches.h"
+#include "compiler/passes/put_few_rows.h"
 #include "compiler/passes/simplify.h"
 #include "compiler/passes/split_column_sums.h"
 #include "compiler/passes/split_reductions.h"
@@ -53,6 +54,7 @@ constexpr Pass kPasses[] = {
      For::kGpu},
     {"split_reductions", "after simplify, which would put the two halves together again", SplitReductions, For::kCpu},
     {"split_column_sums", "after simplify, for the same reason", SplitColumnSums, For::kCpu},
+    {"put_few_rows", "before spread_reductions, which shares out the sums that it makes", PutFewRows, For::kGpu},
     {"spread_reductions", "in its place where blocks of threads are to be kept busy", SpreadReductions, For::kGpu},
     {"sum_channel_filters", "after choose_channels_last and simplify: it stores filters by pads of nothing",
      SumChannelFilters, For::kGpu},

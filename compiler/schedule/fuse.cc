@@ -218,14 +218,19 @@ class Fuser {
       Value base = BaseOf(node.operand(0));
       bool computed = !InMemory(base.node->op()) && !IsLeaf(base.node->op());
       bool indexed = node.op() == Op::kTake || node.op() == Op::kGather;
-      if (computed && (indexed || cost_[base.node->id()] >= kCostlyOps || loads_[base.node->id()] > 1)) {
-        roots_.insert(base);
-      }
+      bool costly_base = cost_[base.node->id()] >= kCostlyOps || loads_[base.node->id()] > 1;
+      if (computed && (indexed ? !PicksFew(node, base) : costly_base)) roots_.insert(base);
     }
     if (roots_.count(node.result())) {
       cost_[id] = 0, loads_[id] = whole_loads_[id] = 1;
       whole_bytes_[id] = ElementBytes(node);
     }
+  }
+
+  // An indexed read of no more elements than there are: each is computed where it is read, and the others never.
+  static bool PicksFew(const Node& node, Value base) {
+    auto read = node.results()[0].NumElements().constant(), all = base.type().NumElements().constant();
+    return read && all && *read <= *all;
   }
 
   static int64_t ElementBytes(const Node& node) { return ir::DTypeSize(node.results()[0].dtype); }

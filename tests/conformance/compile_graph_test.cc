@@ -87,6 +87,35 @@ output %e)";
   }
 }
 
+// A cross entropy picks one log probability a row: the others are not computed, let alone stored.
+TEST(CompileGraph, PickedElementsAreComputedWhereTheyAreRead) {
+  Report report = CheckText(R"(
+%x = input user bf16[6, 40]
+%t = input user i64[6, 1]
+%f = cast(%x) {dtype = f32}
+%m = reduce_max(%f) {dims = [1]}
+%mr = reshape(%m) {shape = (6, 1)}
+%mb = broadcast(%mr) {shape = (6, 40)}
+%d = sub(%f, %mb)
+%e = exp(%d)
+%s = reduce_sum(%e) {dims = [1]}
+%l = log(%s)
+%lr = reshape(%l) {shape = (6, 1)}
+%lb = broadcast(%lr) {shape = (6, 40)}
+%z = sub(%d, %lb)
+%g = gather(%z, %t) {dim = 1}
+%n = neg(%g)
+%w = input parameter f32[30, 24]
+%i = input user i64[7]
+%h = cast(%w) {dtype = bf16}
+%r = take(%h, %i) {dim = 0}
+output %n
+output %m
+output %l
+output %r)");
+  EXPECT_LE(report.kernels_after, 3);
+}
+
 // Convolutions with channels last: pooling and sums over pixels between them, a residual, one filter a channel.
 TEST(CompileGraph, ConvolutionsWorkOnPixels) {
   CheckText(R"(
