@@ -38,9 +38,9 @@ class Rule:
 
 RULES = (
     Rule(
-        "torch headers belong to compiler/reference and client/torch",
+        "torch headers belong to compiler/reference, compiler/capture/torch_script and client/torch",
         TORCH,
-        except_in=("compiler/reference", "client/torch"),
+        except_in=("compiler/reference", "compiler/capture/torch_script", "client/torch"),
     ),
     Rule("the runtime runs without gRPC and Protobuf", GRPC + PROTOBUF, folders=("kernels", "compiler/artifact")),
     Rule("oneDNN is met in kernels/library only", ONEDNN, except_in=("kernels/library",)),

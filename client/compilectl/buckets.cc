@@ -123,6 +123,7 @@ class Reader {
                                     const std::vector<std::string>& known) const;
   absl::StatusOr<std::string> ReadText(const YAML::Node& node, const std::string& what) const;
   absl::Status ReadSettings(const Fields& fields, BucketModel& model) const;
+  absl::StatusOr<std::vector<std::string>> ReadInputs(const YAML::Node& node, const std::string& source) const;
   absl::StatusOr<BucketModel> ReadModel(const YAML::Node& node) const;
   absl::Status ReadBucket(const YAML::Node& node, std::vector<BucketDims>& buckets) const;
   absl::StatusOr<BucketValue> ReadValue(const YAML::Node& node, const std::string& name,
@@ -227,6 +228,19 @@ absl::Status Reader::ReadBucket(const YAML::Node& node, std::vector<BucketDims>&
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<std::string>> Reader::ReadInputs(const YAML::Node& node, const std::string& source) const {
+  if (!absl::EndsWith(source, ".pt"))
+    return Invalid("unsupported_source", "inputs belong to TorchScript sources", At(node),
+                   "an archive of torch.export knows its inputs: leave the field out");
+  if (!node.IsMap()) return Invalid("wrong_type", "inputs must be a map", At(node), "write {x: \"f32[batch,128]\"}");
+  std::vector<std::string> inputs;
+  for (const auto& entry : node) {
+    ASSIGN_OR_RETURN(std::string type, ReadText(entry.second, "an input"));
+    inputs.push_back(absl::StrCat(entry.first.Scalar(), "=", type));
+  }
+  return inputs;
+}
+
 absl::StatusOr<BucketModel> Reader::ReadModel(const YAML::Node& node) const {
   ASSIGN_OR_RETURN(Fields fields,
                    ReadFields(node, "a model", {"name", "source", "buckets", "inputs", "target", "mode", "freeze"}));
@@ -241,9 +255,9 @@ absl::StatusOr<BucketModel> Reader::ReadModel(const YAML::Node& node) const {
   if (fields.contains("name")) {
     ASSIGN_OR_RETURN(model.name, ReadText(fields["name"], "name"));
   }
-  if (fields.contains("inputs"))
-    return Invalid("unsupported_source", "inputs belong to TorchScript sources, which are not read yet",
-                   At(fields["inputs"]), "an archive of torch.export knows its inputs: leave the field out");
+  if (fields.contains("inputs")) {
+    ASSIGN_OR_RETURN(model.inputs, ReadInputs(fields["inputs"], source));
+  }
   if (fields.contains("buckets")) {
     if (!fields["buckets"].IsSequence())
       return Invalid("wrong_type", "buckets must be a list", At(fields["buckets"]),

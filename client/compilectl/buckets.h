@@ -19,6 +19,7 @@ namespace preheat::cli {
 //   models:
 //     - name: bert                    # the source's name when left out
 //       source: models/bert.pt2       # relative to the file
+//       inputs: {x: "f32[batch,128]"} # of a TorchScript source (.pt) alone: its shapes, and its dimensions' names
 //       target: cpu                   # and mode, freeze: instead of the defaults
 //       buckets:                      # lists multiply out; none: one bucket without values
 //         - {batch: [1, 8], seq: 128}
@@ -37,6 +38,7 @@ struct BucketModel {
   std::string target;
   v1::Mode mode = v1::TUNED;
   bool freeze = false;
+  std::vector<std::string> inputs;  // of a TorchScript source: "x=f32[batch,128]"
   std::vector<BucketDims> buckets;  // at least one
 };
 

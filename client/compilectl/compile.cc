@@ -53,7 +53,7 @@ std::string Text(Context& context, const Compiled& compiled) {
 
 // All of a model, or the one that is named.
 absl::StatusOr<std::vector<ModelProgram>> Select(const ModelFlags& flags) {
-  if (flags.program.empty()) return LoadModel(flags.model);
+  if (flags.program.empty()) return LoadModel(flags.model, flags.inputs);
   std::vector<ModelProgram> programs(1);
   ASSIGN_OR_RETURN(programs[0], LoadOneProgram(flags));
   return programs;

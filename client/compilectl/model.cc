@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/compilectl/input_spec.h"
+#include "client/cpp/torch_script_file.h"
 #include "compiler/capture/bind_dims.h"
 #include "compiler/capture/export_archive.h"
 #include "compiler/capture/program_proto.h"
@@ -102,6 +103,22 @@ absl::StatusOr<std::vector<ModelProgram>> LoadBundle(const std::string& path) {
   return programs;
 }
 
+absl::StatusOr<std::vector<ModelProgram>> LoadTorchScript(const std::string& path,
+                                                          const std::vector<std::string>& inputs) {
+  ModelProgram program;
+  program.name = std::filesystem::path(path).stem();
+  program.kind = "inference";
+  v1::TorchScript& script = *program.source.mutable_torch_script();
+  ASSIGN_OR_RETURN(*script.mutable_archive(), TorchScriptWithoutStorages(path));
+  if (inputs.empty())
+    return Invalid("missing_input", absl::StrCat(path, ": TorchScript has no shapes of its own"), path,
+                   "give --input x=f32[8,128] for each tensor that forward takes");
+  for (const std::string& input : inputs) script.add_inputs(input);
+  std::vector<ModelProgram> programs;
+  programs.push_back(std::move(program));
+  return programs;
+}
+
 // "seq=128"
 absl::Status AddDim(const std::string& text, std::map<std::string, int64_t>& dims) {
   const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
@@ -133,23 +150,24 @@ size_t EditDistance(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<ModelProgram>> LoadModel(const std::string& path) {
+absl::StatusOr<std::vector<ModelProgram>> LoadModel(const std::string& path, const std::vector<std::string>& inputs) {
   if (absl::EndsWith(path, ".pt2")) return LoadArchive(path);
+  if (absl::EndsWith(path, ".pt")) return LoadTorchScript(path, inputs);
   if (absl::EndsWith(path, ".preheat")) return LoadBundle(path);
   std::error_code error;
   if (!std::filesystem::exists(path, error))
     return Invalid("no_such_file", absl::StrCat("there is no file ", path), path);
-  const bool planned = absl::EndsWith(path, ".pt") || absl::EndsWith(path, ".hlo.pb");
-  return Invalid(
-      "unsupported_source",
-      absl::StrCat(path, planned ? ": TorchScript files and HLO modules are not read yet" : " has no known ending"),
-      path, "give a .pt2 archive of torch.export.save or preheat.export, or a .preheat bundle");
+  const bool planned = absl::EndsWith(path, ".hlo.pb");
+  return Invalid("unsupported_source",
+                 absl::StrCat(path, planned ? ": HLO modules are not read yet" : " has no known ending"), path,
+                 "give a .pt2 archive of torch.export.save or preheat.export, or a .preheat bundle");
 }
 
 void AddModelFlags(CLI::App& app, ModelFlags& flags, const std::string& what) {
   app.add_option(what, flags.model,
-                 what == "MODEL" ? "a .pt2 archive or a .preheat bundle"
-                                 : "a .pt2 archive, a .preheat bundle, or a key (6 digits or more of it)")
+                 what == "MODEL"
+                     ? "a .pt2 archive, a TorchScript .pt file or a .preheat bundle"
+                     : "a .pt2 archive, a TorchScript .pt file, a .preheat bundle, or a key (6 digits or more of it)")
       ->type_name("")
       ->required();
   app.add_option("--dim", flags.dims, "value of a symbolic dimension: seq=128 (repeatable)")
@@ -188,6 +206,7 @@ absl::StatusOr<RequestOptions> MakeRequestOptions(const ModelFlags& flags, const
   options.freeze = flags.freeze;
   ASSIGN_OR_RETURN(options.mode, ParseMode(flags.mode, otherwise));
   for (const std::string& dim : flags.dims) RETURN_IF_ERROR(AddDim(dim, options.dims));
+  if (!program.imported()) return options;
   for (const std::string& input : flags.inputs) RETURN_IF_ERROR(AddInputShape(input, program.program, options.dims));
   capture::AtenProgram bound = program.program;
   RETURN_IF_ERROR(capture::BindDims(bound, options.dims));
@@ -195,7 +214,7 @@ absl::StatusOr<RequestOptions> MakeRequestOptions(const ModelFlags& flags, const
 }
 
 absl::StatusOr<ModelProgram> LoadOneProgram(const ModelFlags& flags) {
-  ASSIGN_OR_RETURN(std::vector<ModelProgram> programs, LoadModel(flags.model));
+  ASSIGN_OR_RETURN(std::vector<ModelProgram> programs, LoadModel(flags.model, flags.inputs));
   std::vector<std::string> names;
   for (ModelProgram& program : programs) {
     names.push_back(program.name);

@@ -21,12 +21,17 @@ struct ModelProgram {
   std::string kind;  // "inference", "forward", "backward"
   v1::Source source;
   capture::AtenProgram program;            // as imported: not functional yet, no dimension bound
-  std::shared_ptr<ExportArchive> archive;  // its weights; null for programs of a bundle
+  std::shared_ptr<ExportArchive> archive;  // its weights; null for programs of a bundle and of TorchScript
+
+  // TorchScript is read by the worker alone: no `program` here, and its dimensions are what its inputs name.
+  bool imported() const { return !source.has_torch_script(); }
 };
 
-// .pt2 archives and .preheat bundles. INVALID_ARGUMENT "no_such_file", "unsupported_source" for other files, or what
-// the importers say.
-absl::StatusOr<std::vector<ModelProgram>> LoadModel(const std::string& path);
+// .pt2 archives, .preheat bundles, and .pt files of TorchScript, which need `inputs` ("x=f32[batch,128]") to know their
+// shapes. INVALID_ARGUMENT "no_such_file", "unsupported_source" for other files, "missing_input", or what the importers
+// say.
+absl::StatusOr<std::vector<ModelProgram>> LoadModel(const std::string& path,
+                                                    const std::vector<std::string>& inputs = {});
 
 // What `MODEL` on a command line takes beside it.
 struct ModelFlags {

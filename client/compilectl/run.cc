@@ -34,8 +34,11 @@ struct Fetched {
   std::string weights;  // where they come from, for people
 };
 
+absl::StatusOr<Fetched> FetchTorchScript(Context& context, Flags flags, const ModelProgram& model);
+
 absl::StatusOr<Fetched> FetchModel(Context& context, const Flags& flags) {
   ASSIGN_OR_RETURN(ModelProgram model, LoadOneProgram(flags));
+  if (!model.imported()) return FetchTorchScript(context, flags, model);
   ASSIGN_OR_RETURN(RequestOptions options, MakeRequestOptions(flags, model, v1::BACKGROUND));
   options.extern_allowed = TorchLibrary::Get().ok();
   ASSIGN_OR_RETURN(Executable executable,
@@ -51,7 +54,7 @@ absl::StatusOr<Fetched> FetchModel(Context& context, const Flags& flags) {
   return Fetched{std::move(executable), std::move(program), std::move(inputs), weights};
 }
 
-absl::StatusOr<Fetched> FetchKey(Context& context, const Flags& flags) {
+absl::StatusOr<Fetched> FetchKey(Context& context, const Flags& flags, v1::Result how = v1::HIT) {
   ASSIGN_OR_RETURN(v1::Manifest manifest, FindManifest(context, flags.model));
   ASSIGN_OR_RETURN(std::string bytes, context.client().ReadBlob(manifest.program()));
   v1::Program proto;
@@ -64,11 +67,24 @@ absl::StatusOr<Fetched> FetchKey(Context& context, const Flags& flags) {
   ASSIGN_OR_RETURN(capture::AtenProgram program, capture::FromProto(proto));
   v1::CompileResult result;
   result.set_key(manifest.key());
-  result.set_result(v1::HIT);
+  result.set_result(how);
   *result.mutable_manifest() = std::move(manifest);
   ASSIGN_OR_RETURN(Executable executable, context.client().Load(std::move(result)));
   ASSIGN_OR_RETURN(std::vector<reference::HostTensor> inputs, MakeInputs(program, {}));
   return Fetched{std::move(executable), std::move(program), std::move(inputs), "made-up inputs"};
+}
+
+// TorchScript: the worker alone has read it, and what it made of it is stored.
+absl::StatusOr<Fetched> FetchTorchScript(Context& context, Flags flags, const ModelProgram& model) {
+  ASSIGN_OR_RETURN(RequestOptions options, MakeRequestOptions(flags, model, v1::BACKGROUND));
+  options.extern_allowed = TorchLibrary::Get().ok();
+  ASSIGN_OR_RETURN(v1::CompileResult result,
+                   context.client().Request(model.source, options, [&](const v1::Progress& progress) {
+                     context.progress().Stage(model.name, progress);
+                   }));
+  flags.model = result.key();
+  ASSIGN_OR_RETURN(Fetched fetched, FetchKey(context, flags, result.result()));
+  return fetched;
 }
 
 struct Times {

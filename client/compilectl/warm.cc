@@ -48,6 +48,11 @@ absl::StatusOr<RequestOptions> OptionsFor(const ModelProgram& program, const Buc
   options.freeze = model.freeze;
   options.extern_allowed = true;
   for (const auto& [name, value] : dims) {
+    if (!program.imported()) {
+      used[name] = true;
+      options.dims[name] = value.value;
+      continue;
+    }
     capture::AtenProgram bound = program.program;
     const absl::Status status = capture::BindDims(bound, {{name, value.value}});
     const bool lacks = !status.ok() && GetError(status).kind == "unknown_dimension";
@@ -56,6 +61,7 @@ absl::StatusOr<RequestOptions> OptionsFor(const ModelProgram& program, const Buc
     used[name] = true;
     options.dims[name] = value.value;
   }
+  if (!program.imported()) return options;
   // Together they may break a guard that none breaks alone.
   capture::AtenProgram bound = program.program;
   const absl::Status together = capture::BindDims(bound, options.dims);
@@ -100,7 +106,7 @@ absl::StatusOr<std::vector<std::vector<ModelProgram>>> LoadAll(std::vector<Bucke
   std::vector<std::vector<ModelProgram>> loaded;
   for (BucketModel& model : models) {
     ASSIGN_OR_RETURN(model.mode, ParseMode(flags.mode, model.mode));
-    absl::StatusOr<std::vector<ModelProgram>> programs = LoadModel(model.source);
+    absl::StatusOr<std::vector<ModelProgram>> programs = LoadModel(model.source, model.inputs);
     if (!programs.ok()) return AtPlace(programs.status(), model.source_at);
     for (ModelProgram& program : *programs)
       program.name = programs->size() == 1 ? model.name : absl::StrCat(model.name, "/", program.name);

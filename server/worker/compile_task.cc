@@ -84,8 +84,8 @@ absl::StatusOr<v1::TaskDone> RunCompileTask(const v1::CompileTask& task, const T
   CompileOptions options = OptionsOf(request, context);
   auto start = std::chrono::steady_clock::now();
   context.progress("import", 0, "");
-  ASSIGN_OR_RETURN(capture::AtenProgram source, ImportSource(request.source()));
   std::map<std::string, int64_t> dims(request.dims().begin(), request.dims().end());
+  ASSIGN_OR_RETURN(capture::AtenProgram source, ImportSource(request.source(), dims));
   ASSIGN_OR_RETURN(Canonical canonical, Canonicalize(std::move(source), dims, options));
   double import_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 

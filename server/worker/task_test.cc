@@ -176,8 +176,12 @@ TEST_F(TaskTest, PassesOnWhatIsWrongWithARequest) {
   task = TaskOf(UnaryProgram("aten.relu.default"));
   task.mutable_request()->set_target("cpu:pentium");
   EXPECT_EQ(GetError(RunCompileTask(task, context_).status()).kind, "unsupported_target");
-  task.mutable_request()->mutable_source()->mutable_torch_script();
+  task.mutable_request()->mutable_source()->set_hlo_module("module");
   EXPECT_EQ(GetError(RunCompileTask(task, context_).status()).kind, "unsupported_source");
+#if PREHEAT_WITH_TORCH
+  task.mutable_request()->mutable_source()->mutable_torch_script()->set_archive("no archive");
+  EXPECT_EQ(GetError(RunCompileTask(task, context_).status()).kind, "malformed_torch_script");
+#endif
   task.mutable_request()->clear_source();
   EXPECT_EQ(GetError(RunCompileTask(task, context_).status()).kind, "invalid_request");
 }

@@ -54,7 +54,10 @@ def test_sources(cli: Cli, models: pathlib.Path, tmp_path: pathlib.Path) -> None
     assert cli.fails(2, "compile", tmp_path / "no.pt2")["kind"] == "no_such_file"
     script = tmp_path / "x.pt"
     script.write_bytes(b"")
-    assert cli.fails(2, "compile", script)["kind"] == "unsupported_source"
+    assert cli.fails(2, "compile", script)["kind"] == "not_an_archive"
+    module = tmp_path / "x.hlo.pb"
+    module.write_bytes(b"")
+    assert cli.fails(2, "compile", module)["kind"] == "unsupported_source"
     text = tmp_path / "text.pt2"
     text.write_text("no archive")
     assert cli.fails(2, "compile", text)["kind"] == "not_an_archive"

@@ -1,0 +1,63 @@
+"""Writes the TorchScript files of test_torch_script.py: make_torch_script.py FOLDER. Scripting needs a file to read."""
+
+import sys
+
+import timm
+import torch
+from torch import nn
+from transformers import BertConfig, BertModel, GPT2Config, GPT2Model
+
+torch.manual_seed(0)
+folder = sys.argv[1]
+
+
+class Mlp(nn.Module):  # scripted: a loop over layers, a flag, a default argument, an operator that writes
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(16, 16) for _ in range(3)])
+        self.register_buffer("scale", torch.full((16,), 0.5))
+        self.norm = nn.BatchNorm1d(16)
+
+    def forward(self, x: torch.Tensor, gain: float = 2.0) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        if self.training:
+            x = x + torch.rand_like(x)
+        for layer in self.layers:
+            x = torch.nn.functional.gelu(layer(x))
+        x = self.norm(x) * self.scale * gain
+        y = torch.zeros(x.size(0), 20)
+        y[:, 2:18] = x
+        return y.relu_(), {"rows": x.sum(-1)}
+
+
+class Branch(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if bool(x.sum() > 0):
+            x = x * 2
+        return x
+
+
+torch.jit.save(torch.jit.script(Mlp().eval()), f"{folder}/mlp.pt")
+torch.jit.save(torch.jit.script(Branch()), f"{folder}/branch.pt")
+torch.save({"a": torch.ones(3)}, f"{folder}/state.pt")
+
+bert = BertModel(
+    BertConfig(
+        vocab_size=100,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=32,
+    ),
+    add_pooling_layer=False,
+).eval()
+bert.config.return_dict = False
+ids = torch.randint(0, 100, (2, 8))
+torch.jit.save(torch.jit.trace(bert, (ids,), strict=False), f"{folder}/bert.pt")
+gpt2 = GPT2Model(GPT2Config(vocab_size=100, n_positions=32, n_embd=32, n_layer=2, n_head=2)).eval()
+gpt2.config.return_dict = False
+gpt2.config.use_cache = False
+torch.jit.save(torch.jit.trace(gpt2, (ids,), strict=False), f"{folder}/gpt2.pt")
+
+resnet = timm.create_model("resnet18", num_classes=10).eval()
+torch.jit.save(torch.jit.trace(resnet, (torch.randn(1, 3, 32, 32),)), f"{folder}/resnet18.pt")
