@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/schedule/access.h"
+#include "compiler/support/status_macros.h"
 
 namespace preheat::schedule {
 
@@ -306,6 +307,11 @@ class Fuser {
         if (it != group_of_.end()) consumers_[it->second].insert(static_cast<int>(g));
       }
     }
+    into_.resize(groups_.size());
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      into_[g] = static_cast<int>(g);
+      latest_.push_back(Latest(static_cast<int>(g)));
+    }
   }
 
   void AddCall(const Node& node) {
@@ -525,7 +531,7 @@ class Fuser {
       int q = stack.back();
       stack.pop_back();
       if (q == p) return true;
-      if (!seen.insert(q).second || Latest(q) < floor) continue;
+      if (!seen.insert(q).second || latest_[q] < floor) continue;
       if (seen.size() > 400) return true;  // too far to tell: stay apart
       for (int next : ProducersOf(q)) stack.push_back(next);
     }
@@ -560,6 +566,25 @@ class Fuser {
     }
     consumer.accesses = std::move(accesses);
     producer.accesses.clear();
+    into_[p] = c;
+    consumers_[c].insert(consumers_[p].begin(), consumers_[p].end());
+    RaiseLatest(c, std::max(latest_[c], latest_[p]));
+  }
+
+  // A merged group holds late roots, and whatever reads its early ones depends on what those need.
+  void RaiseLatest(int group, int id) {
+    latest_[group] = id;
+    std::vector<int> stack = {group};
+    while (!stack.empty()) {
+      int g = stack.back();
+      stack.pop_back();
+      for (int consumer : consumers_[g]) {
+        while (into_[consumer] != consumer) consumer = into_[consumer];
+        if (latest_[consumer] >= latest_[g]) continue;
+        latest_[consumer] = latest_[g];
+        stack.push_back(consumer);
+      }
+    }
   }
 
   // Groups that read the same value and loop over the same rows, neither needing the other. `by_producer`: of those
@@ -606,7 +631,7 @@ class Fuser {
       int q = stack.back();
       stack.pop_back();
       if (q == from) return true;
-      if (!seen.insert(q).second || Latest(q) < floor) continue;
+      if (!seen.insert(q).second || latest_[q] < floor) continue;
       if (seen.size() > 400) return true;
       for (int next : ProducersOf(q)) stack.push_back(next);
     }
@@ -760,10 +785,33 @@ class Fuser {
   std::vector<int> whole_loads_;      // those of loads_ that are not broadcast
   std::vector<int64_t> whole_bytes_;  // an element's, of these
   std::vector<Group> groups_;
-  std::vector<std::set<int>> consumers_;
+  std::vector<std::set<int>> consumers_;  // by the numbers that groups had before they were merged
+  std::vector<int> into_;                 // the group that one went into, itself while it is alive
+  std::vector<int> latest_;               // of the nodes that a group and all it depends on compute: the last
   std::map<Value, int> group_of_;
   Value last_extern_;
 };
+
+}  // namespace
+
+namespace {
+
+// Regions that were merged in a circle would read what is computed after them: an error, never a wrong result.
+absl::Status CheckOrder(const Partition& partition) {
+  std::map<Value, size_t> computed;  // by which step
+  for (size_t i = 0; i < partition.steps.size(); ++i) {
+    if (!partition.steps[i].region) continue;
+    for (Value output : partition.steps[i].region->outputs) computed[output] = i;
+  }
+  for (size_t i = 0; i < partition.steps.size(); ++i) {
+    if (!partition.steps[i].region) continue;
+    for (Value input : partition.steps[i].region->inputs) {
+      auto it = computed.find(input);
+      if (it != computed.end() && it->second > i) return absl::InternalError("regions were merged in a circle");
+    }
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -774,7 +822,9 @@ Value MemoryOf(Value operand, const Layouts& layouts, const ir::Ranges& sizes) {
 }
 
 absl::StatusOr<Partition> Fuse(const Graph& graph, const Layouts& layouts, bool merge, bool block_sums) {
-  return Fuser(graph, layouts).Run(merge, block_sums);
+  Partition partition = Fuser(graph, layouts).Run(merge, block_sums);
+  RETURN_IF_ERROR(CheckOrder(partition));
+  return partition;
 }
 
 }  // namespace preheat::schedule

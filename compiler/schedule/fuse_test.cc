@@ -39,5 +39,36 @@ output %b
   EXPECT_THAT(ExternOrder(*graph), ElementsAre("first", "second"));
 }
 
+// %r1 and %r2 are merged, so %q, and with it %g, now depends on %z and so on %f: these two must stay apart.
+TEST(FuseTest, MergedGroupsBringLateNodesBeforeEarlyOnes) {
+  absl::StatusOr<ir::Graph> graph = ir::ParseGraph(R"(
+%x = input user f32[64, 32]
+%y = input user f32[64, 48]
+%u = input user f32[64, 48]
+%v = input user f32[64, 32]
+%r1 = reduce_sum(%x) {dims = [1]}
+%row1 = reshape(%r1) {shape = (1, 64)}
+%q = matmul(%row1, %u)
+%f = reduce_sum(%y) {dims = [1]}
+%row2 = reshape(%f) {shape = (1, 64)}
+%z = matmul(%row2, %v)
+%zs = broadcast(%z) {shape = (64, 32)}
+%xz = mul(%x, %zs)
+%r2 = reduce_max(%xz) {dims = [1]}
+%qs = broadcast(%q) {shape = (64, 48)}
+%yq = mul(%y, %qs)
+%g = reduce_max(%yq) {dims = [1]}
+output %r1
+output %f
+output %r2
+output %g
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  Layouts layouts(*graph);
+  absl::StatusOr<Partition> partition = Fuse(*graph, layouts);
+  ASSERT_TRUE(partition.ok()) << partition.status();
+  EXPECT_EQ(partition->steps.size(), 5u);  // {r1, r2}, q, f, z, g
+}
+
 }  // namespace
 }  // namespace preheat::schedule
