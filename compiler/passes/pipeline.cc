@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/ir/equal.h"
 #include "compiler/ir/verify.h"
+#include "compiler/passes/align_products.h"
 #include "compiler/passes/choose_channels_last.h"
 #include "compiler/passes/eliminate_common.h"
 #include "compiler/passes/eliminate_dead_code.h"
@@ -44,6 +45,7 @@ constexpr Pass kPasses[] = {
     {"eliminate_common", "activations of one value are found only where it is computed once", EliminateCommon},
     {"eliminate_dead_code", "dead users keep chains from forming", EliminateDeadCode},
     {"multiply_patches", "after fold_channel_scales, which knows convolutions only", MultiplyPatches, For::kGpu},
+    {"align_products", "before epilogues are formed, which take no cut results", AlignProducts, For::kGpu},
     {"form_library_epilogues", "late: it hides elementwise operators from the rules above", FormLibraryEpilogues,
      For::kCpu},
     {"form_gpu_epilogues", "where form_library_epilogues stands on a CPU", FormGpuEpilogues, For::kGpu},
