@@ -29,6 +29,12 @@ absl::Status Corrupt(absl::string_view message) {
 // checks).
 using Entries = flatbuffers::Vector<uint32_t>;
 
+// Whether elements of eight bytes may be read in place: the verifier looks at the alignment of a vector's length alone.
+template <typename T>
+bool Aligned(const flatbuffers::Vector<T>* vector) {
+  return vector == nullptr || reinterpret_cast<uintptr_t>(vector->Data()) % alignof(int64_t) == 0;
+}
+
 // One plan, without its subplans.
 class Checker {
  public:
@@ -90,6 +96,7 @@ class Checker {
   absl::Status CheckSizes() const {
     const auto* sizes = plan_.sizes();
     if (Count(sizes) == 0) return Corrupt("there is no size entry");
+    if (!Aligned(sizes)) return Corrupt("size entries are not aligned");
     if (sizes->Get(0)->op() != plan::SizeOp::Const || sizes->Get(0)->a() != 0) return Corrupt("size entry 0 is not 0");
     for (uint32_t i = 0; i < sizes->size(); ++i) {
       const plan::SizeNode& node = *sizes->Get(i);
@@ -349,6 +356,9 @@ class Checker {
                         .fix = "compile again for this runtime, or update it"});
     }
     if (Count(step.operands()) != 2) return Corrupt("a library call has not two operands");
+    if (!Aligned(step.stride()) || !Aligned(step.padding()) || !Aligned(step.dilation()) ||
+        !Aligned(step.output_padding()))
+      return Corrupt("numbers of a convolution are not aligned");
     const uint32_t frozen = Count(step.frozen());
     if (frozen != 0 && frozen != 2) return Corrupt("frozen does not tell of every operand");
     for (uint32_t i = 0; i < 2; ++i) {
