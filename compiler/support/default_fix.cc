@@ -43,6 +43,10 @@ constexpr Fix kFixes[] = {
     // Programs and files.
     {"archive_too_large", kExportAgain},
     {"malformed_archive", kExportAgain},
+    {"malformed_input", "describe each input once: --input x=f32[8,128]"},
+    {"malformed_torch_script",
+     "load the file with torch.jit.load and call it with such inputs: torch says the same there"},
+    {"unsupported_torch_script", "save the module with torch.export.save or preheat.export instead"},
     {"malformed_program", "make the program with preheat.export or torch.compile of this version"},
     {"invalid_ir", "tests/ir/every_op.hir shows how every operator is written"},
     {"no_such_file", "see that the path is right"},
