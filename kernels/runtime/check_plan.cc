@@ -30,9 +30,11 @@ absl::Status Corrupt(absl::string_view message) {
 using Entries = flatbuffers::Vector<uint32_t>;
 
 // Whether elements of eight bytes may be read in place: the verifier looks at the alignment of a vector's length alone.
+// A vector without elements stands anywhere: FlatBuffers' builder aligns none.
 template <typename T>
 bool Aligned(const flatbuffers::Vector<T>* vector) {
-  return vector == nullptr || reinterpret_cast<uintptr_t>(vector->Data()) % alignof(int64_t) == 0;
+  return vector == nullptr || vector->size() == 0 ||
+         reinterpret_cast<uintptr_t>(vector->Data()) % alignof(int64_t) == 0;
 }
 
 // One plan, without its subplans.
