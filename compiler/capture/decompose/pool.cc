@@ -24,6 +24,16 @@ std::vector<Expr> SpatialOf(OpContext& c, int spatial) {
 
 // --- Maximum ---
 
+// Which element of each row is its maximum: the first of equals, but of NaNs the last, as eager's pooling has it.
+Value PickOfWindow(Builder& b, Value rows, int dim) {
+  Value first = b.Emit(Op::kArgMax, {rows}, {{"dim", int64_t{dim}}});
+  if (!first || !IsFloat(rows.dtype())) return first;
+  Value place = b.Iota(DType::kI64, rows.shape(), dim);
+  Value nans = b.Where(b.Unary(Op::kIsNan, rows), place, Like(b, place, -1));
+  Value last = b.Reduce(Op::kReduceMax, nans, {dim}, false);
+  return b.Where(b.Binary(Op::kLt, last, Scalar(int64_t{0})), first, last);
+}
+
 // The position in x, counted over its spatial dimensions, of the maximum of each window.
 Value MaxPositions(OpContext& c, Value windows, Value x, const Windows& w) {
   Builder& b = c.b;
@@ -32,7 +42,7 @@ Value MaxPositions(OpContext& c, Value windows, Value x, const Windows& w) {
   int64_t elements = 1;
   for (int64_t k : w.kernel) elements *= k;
   flat.emplace_back(elements);
-  Value inside = b.Emit(Op::kArgMax, {b.Reshape(windows, flat)}, {{"dim", int64_t{rank}}});
+  Value inside = PickOfWindow(b, b.Reshape(windows, flat), rank);
   Value position = b.Fill(Scalar(int64_t{0}), DType::kI64, inside ? inside.shape() : std::vector<Expr>{});
   int64_t below = elements;
   for (int i = 0; i < w.spatial && inside; ++i) {

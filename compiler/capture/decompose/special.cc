@@ -47,6 +47,7 @@ Value Lgamma(Builder& b, Value x) {
   Value size = Abs(b, x), positive = PositiveLgamma(b, size);
   Value sine = Abs(b, SinPi(b, x));
   Value mirrored = b.Sub(Log(b, DivideNumber(b, M_PI, b.Mul(size, sine))), positive);
+  mirrored = b.Where(Less(b, size, 1e-17), positive, mirrored);  // both are -log|x|, and |x sin(pi x)| underflows
   Value whole = b.Binary(Op::kEq, x, b.Unary(Op::kFloor, x));
   Value pole = b.Binary(Op::kAnd, whole, b.Binary(Op::kLe, x, Scalar(0.0)));
   Value result = b.Where(Less(b, x, 0), mirrored, positive);
