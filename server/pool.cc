@@ -101,13 +101,14 @@ void Pool::Run(Actions& actions) {
 absl::StatusOr<std::string> Pool::Submit(PoolTask task) {
   std::lock_guard lock(mutex_);
   if (draining_) return Unavailable("draining", "the server is about to stop", "retry: another one takes over");
-  if (queue_.size() >= options_.max_queue) {
-    return WithRetryAfter(MakeError(absl::StatusCode::kResourceExhausted,
-                                    {.kind = "queue_full",
-                                     .message = absl::StrCat(queue_.size(), " tasks are waiting already"),
-                                     .where = "",
-                                     .fix = "ask again later, or give the server more workers"}),
-                          RetryAfter());
+  const size_t waiting = task.priority == PoolTask::Priority::kRequest ? QueuedRequests() : queue_.size();
+  if (waiting >= options_.max_queue) {
+    return WithRetryAfter(
+        MakeError(absl::StatusCode::kResourceExhausted, {.kind = "queue_full",
+                                                         .message = absl::StrCat(waiting, " tasks are waiting already"),
+                                                         .where = "",
+                                                         .fix = "ask again later, or give the server more workers"}),
+        RetryAfter());
   }
   if (!workers_.empty() && !AnyWorkerFor(task.target)) {
     std::vector<std::string> targets;
@@ -188,7 +189,7 @@ void Pool::Dispatch() {
     worker.begun = now;
     worker.deadline = now + options_.task_deadline;
     worker.cancelled_at.reset();
-    if (queue_seconds_.size() < kMostQueueTimes) {
+    if (worker.task->task.priority == PoolTask::Priority::kRequest && queue_seconds_.size() < kMostQueueTimes) {
       queue_seconds_.push_back(std::chrono::duration<double>(now - worker.task->queued).count());
     }
     v1::ServerMessage message;
@@ -427,10 +428,16 @@ void Pool::Shutdown() {
 
 // --- What people ask ---
 
+size_t Pool::QueuedRequests() const {
+  return static_cast<size_t>(std::count_if(queue_.begin(), queue_.end(), [](const TaskPtr& task) {
+    return task->task.priority == PoolTask::Priority::kRequest;
+  }));
+}
+
 Pool::Counts Pool::Count() {
   std::lock_guard lock(mutex_);
   Counts counts;
-  counts.queued = queue_.size();
+  counts.queued = QueuedRequests();
   counts.crashes = crashes_;
   for (const auto& [number, worker] : workers_) ++(worker.task == nullptr ? counts.idle : counts.busy);
   counts.lost = known_.size() - std::min(known_.size(), workers_.size());

@@ -44,7 +44,7 @@ struct PoolTask {
 };
 
 struct PoolOptions {
-  size_t max_queue = 1000;
+  size_t max_queue = 1000;  // requests that may wait; background tasks, when these and requests are fewer
   std::chrono::milliseconds task_deadline = std::chrono::minutes(30);
   std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(30);
   std::chrono::milliseconds worker_timeout =
@@ -90,13 +90,13 @@ class Pool {
   // Tells workers to go and ends every task that is left with UNAVAILABLE.
   void Shutdown();
 
-  struct Counts {
+  struct Counts {  // queued: requests alone, since background tasks wait by choice
     size_t queued = 0, idle = 0, busy = 0, lost = 0;
     int64_t crashes = 0;
   };
   Counts Count();
   std::vector<v1::WorkerInfo> Workers();
-  // How long tasks waited in the queue since the last call.
+  // How long requests waited in the queue since the last call.
   std::vector<double> TakeQueueSeconds();
 
   // The first worker's; nothing before that. A new server may be told what the last one knew.
@@ -118,6 +118,7 @@ class Pool {
   void Kill(Worker& worker, std::string reason);
   void CheckMemory(Worker& worker, int64_t resident_bytes);
   std::chrono::milliseconds RetryAfter() const;
+  size_t QueuedRequests() const;
   TaskPtr Release(Worker& worker, const std::string& task_id);
   void HandleDone(Worker& worker, v1::WorkerMessage message, Actions& actions);
   void HandleRunning(Worker& worker, const v1::WorkerMessage& message, Actions& actions);

@@ -85,13 +85,16 @@ TEST_F(PoolTest, RequestsGoBeforeBackground) {
   ASSERT_TRUE(pool_.Submit(Task("background", PoolTask::Priority::kBackground)).ok());
   ASSERT_TRUE(pool_.Submit(Task("first")).ok());
   ASSERT_TRUE(pool_.Submit(Task("second")).ok());
+  EXPECT_EQ(GetError(pool_.Submit(Task("more", PoolTask::Priority::kBackground)).status()).kind, "queue_full");
+  ASSERT_TRUE(pool_.Submit(Task("third")).ok());  // what waits by choice takes no request's place
+  EXPECT_EQ(pool_.Count().queued, 3u);
   const absl::Status full = pool_.Submit(Task("too many")).status();
   EXPECT_EQ(GetError(full).kind, "queue_full");
   ASSERT_TRUE(GetRetryAfter(full).has_value());
   EXPECT_GE(GetRetryAfter(full)->count(), 500);
   auto [worker, link] = Connect("w");
-  for (int i = 0; i < 3; ++i) Done(worker, link->TaskId());
-  EXPECT_THAT(ends_, ElementsAre("first ok", "second ok", "background ok"));
+  for (int i = 0; i < 4; ++i) Done(worker, link->TaskId());
+  EXPECT_THAT(ends_, ElementsAre("first ok", "second ok", "third ok", "background ok"));
   EXPECT_EQ(pool_.Count().idle, 1u);
   EXPECT_EQ(pool_.TakeQueueSeconds().size(), 3u);
 }
