@@ -47,8 +47,12 @@ def square(values: list[float]) -> tuple[Tensor, object]:
 
 def multiply(library: ctypes.CDLL, plan: bytes, a: list[float], b: list[float]) -> list[float]:
     executable, session = ctypes.c_void_p(), ctypes.c_void_p()
-    check(library, library.preheat_executable_load(plan, ctypes.c_size_t(len(plan)), None, ctypes.c_size_t(0), None,
-                                                   ctypes.byref(executable)))
+    check(
+        library,
+        library.preheat_executable_load(
+            plan, ctypes.c_size_t(len(plan)), None, ctypes.c_size_t(0), None, ctypes.byref(executable)
+        ),
+    )
     check(library, library.preheat_bind(executable, None, ctypes.byref(session)))
     (left, _keep_a), (right, _keep_b), (result, memory) = square(a), square(b), square([0.0] * (N * N))
     inputs, outputs = (Tensor * 2)(left, right), (Tensor * 1)(result)
