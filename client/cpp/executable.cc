@@ -6,17 +6,10 @@
 #include "client/cpp/dlpack.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
+#include "kernels/runtime/c_status.h"
 
 namespace preheat {
-absl::Status FromRuntime(preheat_status* status) {
-  if (status == nullptr) return absl::OkStatus();
-  absl::Status result = MakeError(CodeFromName(preheat_status_code(status)), {.kind = preheat_status_kind(status),
-                                                                              .message = preheat_status_message(status),
-                                                                              .where = preheat_status_where(status),
-                                                                              .fix = preheat_status_fix(status)});
-  preheat_status_free(status);
-  return result;
-}
+absl::Status FromRuntime(preheat_status* status) { return runtime::FromC(status); }
 
 absl::Status Session::Run(absl::Span<const DLTensor> inputs, absl::Span<const DLTensor> outputs, void* stream) const {
   ASSIGN_OR_RETURN(RuntimeTensors in, RuntimeTensors::From(inputs));
