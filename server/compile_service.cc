@@ -93,7 +93,7 @@ absl::Status Stats(Services& services, v1::StatsReply& reply) {
   reply = services.metrics.Stats();
   reply.set_entries(totals.entries);
   reply.set_bytes(totals.bytes);
-  reply.set_inflight(static_cast<int64_t>(services.inflight.size()));
+  reply.set_inflight(static_cast<int64_t>(services.inflight.waited_for()));
   reply.set_queue_depth(static_cast<int64_t>(services.pool.Count().queued));
   return absl::OkStatus();
 }

@@ -266,7 +266,7 @@ class DaemonImpl : public Daemon {
       gauges.cache_bytes = totals->bytes;
       gauges.cache_entries = totals->entries;
     }
-    gauges.inflight = static_cast<int64_t>(inflight_.size());
+    gauges.inflight = static_cast<int64_t>(inflight_.waited_for());
     gauges.queue_depth = static_cast<int64_t>(pool_.Count().queued);
     gauges.workers[{"cpu:0", "idle"}] = 0;  // shown before the first worker is there
     for (const v1::WorkerInfo& worker : pool_.Workers()) ++gauges.workers[{worker.device(), worker.state()}];

@@ -1,5 +1,6 @@
 #include "server/inflight_table.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,11 @@ InflightTable::Joined InflightTable::Join(const std::string& alias) {
   if (leads) entry.flight = std::make_shared<Flight>(alias);
   ++entry.waiters;
   return {entry.flight, leads};
+}
+
+void InflightTable::Keep(const std::shared_ptr<Flight>& flight) {
+  std::lock_guard lock(mutex_);
+  if (Entry* entry = Find(flight)) entry->kept = true;
 }
 
 void InflightTable::OnAbandoned(const std::shared_ptr<Flight>& flight, std::function<void()> abandon) {
@@ -54,7 +60,7 @@ void InflightTable::Leave(const std::shared_ptr<Flight>& flight) {
   {
     std::lock_guard lock(mutex_);
     Entry* entry = Find(flight);
-    if (entry == nullptr || --entry->waiters > 0) return;
+    if (entry == nullptr || --entry->waiters > 0 || entry->kept) return;
     abandon = std::move(entry->abandon);
     Erase(Entry(*entry));
   }
@@ -78,9 +84,9 @@ void InflightTable::Beat() {
   for (const auto& flight : flights) flight->Beat();
 }
 
-size_t InflightTable::size() {
+size_t InflightTable::waited_for() {
   std::lock_guard lock(mutex_);
-  return by_alias_.size();
+  return std::count_if(by_alias_.begin(), by_alias_.end(), [](const auto& entry) { return entry.second.waiters > 0; });
 }
 
 }  // namespace preheat::server

@@ -22,6 +22,9 @@ class InflightTable {
   // Joins the flight of this alias or starts one. Each Join needs one Leave.
   Joined Join(const std::string& alias);
 
+  // The flight goes on when nobody waits for it: for work that is nobody's request. It ends with Finish.
+  void Keep(const std::shared_ptr<Flight>& flight);
+
   // What to do when nobody waits for the flight any more.
   void OnAbandoned(const std::shared_ptr<Flight>& flight, std::function<void()> abandon);
 
@@ -38,12 +41,14 @@ class InflightTable {
   // Flight::Beat of all.
   void Beat();
 
-  size_t size();
+  // Flights that somebody waits for: kept ones that nobody does are not counted.
+  size_t waited_for();
 
  private:
   struct Entry {
     std::shared_ptr<Flight> flight;
     int waiters = 0;
+    bool kept = false;
     std::string key;  // claimed; empty until then
     std::function<void()> abandon;
   };

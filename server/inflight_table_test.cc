@@ -36,7 +36,7 @@ TEST(InflightTable, OneOfManyDoesTheWork) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(leaders, 1);
-  EXPECT_EQ(table.size(), 0u);
+  EXPECT_EQ(table.waited_for(), 0u);
   EXPECT_TRUE(table.Join("alias").leads);  // the next one starts anew
 }
 
@@ -49,7 +49,7 @@ TEST(InflightTable, JoinsByKeyToo) {
   std::string followed;
   a->Follow([](const v1::Progress&) {}, [&](const absl::StatusOr<Outcome>& outcome) { followed = outcome->key; });
   table.Leave(a);  // its own request goes away; b still waits
-  EXPECT_EQ(table.size(), 2u);
+  EXPECT_EQ(table.waited_for(), 2u);
   table.Finish(a, Done("key"));
   EXPECT_EQ(followed, "key");
   EXPECT_EQ(table.ClaimKey("key", b), b);
@@ -71,9 +71,25 @@ TEST(InflightTable, TheLastToLeaveAbandonsTheWork) {
   EXPECT_EQ(table.ClaimKey("key", next.flight), next.flight);
   // A late end of the abandoned work must not end its successor.
   table.Finish(flight, Done("key"));
-  EXPECT_EQ(table.size(), 1u);
+  EXPECT_EQ(table.waited_for(), 1u);
   table.OnAbandoned(flight, [&] { ++abandoned; });
   EXPECT_EQ(abandoned, 2);  // too late to be kept: called at once
+}
+
+TEST(InflightTable, KeptWorkOutlivesItsWaiters) {
+  InflightTable table;
+  auto flight = table.Join("alias").flight;
+  table.Keep(flight);
+  table.OnAbandoned(flight, [] { FAIL(); });
+  EXPECT_EQ(table.waited_for(), 1u);
+  table.Leave(flight);
+  EXPECT_EQ(table.waited_for(), 0u);
+  auto late = table.Join("alias");
+  EXPECT_FALSE(late.leads);
+  EXPECT_EQ(late.flight, flight);
+  EXPECT_EQ(table.waited_for(), 1u);
+  table.Finish(flight, Done("key"));
+  EXPECT_TRUE(table.Join("alias").leads);
 }
 
 TEST(InflightTable, AFinishedFlightIsNotAbandoned) {
@@ -129,7 +145,7 @@ TEST(Flight, StressOfJoinLeaveAndFinish) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(table.size(), 0u);
+  EXPECT_EQ(table.waited_for(), 0u);
 }
 
 TEST(Flight, FollowersAreToldUntilTheyUnfollow) {

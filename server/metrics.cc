@@ -67,7 +67,7 @@ struct Metrics::Families {
       MakeCounter(registry, "preheat_cache_corrupt_total", "Blobs whose bytes did not match their digest").Add({});
   Family<Counter>& blob_bytes =
       MakeCounter(registry, "preheat_blob_bytes_total", "Blob bytes read from and written to the store");
-  Gauge& inflight = MakeGauge(registry, "preheat_inflight", "Distinct requests that are being worked on").Add({});
+  Gauge& inflight = MakeGauge(registry, "preheat_inflight", "Distinct requests that somebody waits for").Add({});
   Gauge& queue_depth = MakeGauge(registry, "preheat_queue_depth", "Tasks that wait for a worker").Add({});
   Histogram& queue_seconds =
       MakeHistogram(registry, "preheat_queue_seconds", "How long tasks waited for a worker").Add({}, RequestBuckets());

@@ -116,7 +116,7 @@ std::shared_ptr<Flight> JoinTuning(Services& services, const v1::Manifest& manif
   const std::string alias = absl::StrCat("tune ", manifest.key());
   InflightTable::Joined joined = services.inflight.Join(alias);
   if (joined.leads) {
-    services.inflight.Join(alias);  // the work's own place: it goes on when nobody waits
+    services.inflight.Keep(joined.flight);
     Begin(services, joined.flight, manifest, request, after);
   }
   return joined.flight;
