@@ -14,7 +14,7 @@ namespace preheat::server {
 namespace {
 
 constexpr int kMostLostWorkers = 2;        // a task that ends so many is refused
-constexpr int kMostInterruptions = 5;      // of a task that tunes
+constexpr int kMostInterruptions = 5;      // of a task in the background
 constexpr double kNewTaskWeight = 0.1;     // in the average of how long a task takes
 constexpr size_t kMostKnownWorkers = 256;  // of the past, for listings
 constexpr size_t kMostQueueTimes = 10000;  // between two calls of TakeQueueSeconds
@@ -135,10 +135,11 @@ absl::StatusOr<std::string> Pool::Submit(PoolTask task) {
   return queued->id;
 }
 
-// A request waits: a worker that tunes is to stop.
+// A request waits: a worker that verifies or tunes for nobody is to stop.
 void Pool::Interrupt(const std::string& target) {
   for (auto& [number, worker] : workers_) {
-    if (worker.task == nullptr || !worker.task->task.message.has_tune() || worker.cancelled_at) continue;
+    if (worker.task == nullptr || worker.cancelled_at) continue;
+    if (worker.task->task.priority != PoolTask::Priority::kBackground) continue;
     if (!CanCompileFor(worker.registration, target) || worker.task->interruptions >= kMostInterruptions) continue;
     ++worker.task->interruptions;
     worker.task->interrupted = true;

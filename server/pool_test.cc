@@ -99,12 +99,11 @@ TEST_F(PoolTest, RequestsGoBeforeBackground) {
   EXPECT_EQ(pool_.TakeQueueSeconds().size(), 3u);
 }
 
-// A request that finds no idle worker takes the one that tunes; tuning begins anew after it, and is let be in the end.
-TEST_F(PoolTest, RequestsInterruptTuning) {
+// A request that finds no idle worker takes the one that works in the background; that begins anew after it, and is
+// let be in the end.
+TEST_F(PoolTest, RequestsInterruptWhatNobodyWaitsFor) {
   auto [worker, link] = Connect("w");
-  PoolTask tuning = Task("tuning", PoolTask::Priority::kBackground);
-  tuning.message.mutable_tune();
-  ASSERT_TRUE(pool_.Submit(std::move(tuning)).ok());
+  ASSERT_TRUE(pool_.Submit(Task("tuning", PoolTask::Priority::kBackground)).ok());
   const std::string id = link->TaskId();
   for (int i = 0; i < 5; ++i) {
     ASSERT_TRUE(pool_.Submit(Task("request")).ok());

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "cache/clock.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 #include "server/find_artifact.h"
@@ -16,6 +17,8 @@ namespace preheat::server {
 namespace {
 
 constexpr std::chrono::milliseconds kCancelPoll{200};
+// The job that has just fetched the artifact is about to time its first runs: evidence can wait a little for it.
+constexpr std::chrono::seconds kPatience{20};
 constexpr int kMostResumed = 100;  // each holds its blobs in memory until it is done
 
 using EndFn = std::function<void(absl::StatusOr<v1::TaskDone>)>;
@@ -61,6 +64,10 @@ absl::StatusOr<std::string> Submit(Services& services, const v1::Manifest& manif
                                    PoolTask::Priority priority, EndFn on_end) {
   ASSIGN_OR_RETURN(PoolTask task, TaskFor(services, manifest, request));
   task.priority = priority;
+  if (priority == PoolTask::Priority::kBackground) {
+    const int64_t patience = std::chrono::milliseconds(kPatience).count();
+    task.message.mutable_verify()->set_quiet_until_unix_ms(cache::SystemNowMs() + patience);
+  }
   task.on_end = [&services, manifest, own_inputs = !request.inputs().empty(),
                  on_end](absl::StatusOr<v1::TaskDone> done) {
     bool lasting = done.ok() || (!absl::IsCancelled(done.status()) && !absl::IsUnavailable(done.status()));

@@ -65,6 +65,7 @@ class Walker {
     values_ = start_;
     SeedGenerator(options_.seed);
     for (size_t i = 0; i < calls_.size(); ++i) {
+      if (options_.cancelled != nullptr && *options_.cancelled) return absl::CancelledError("cancelled");
       const AtenNode& node = program_.nodes[i];
       absl::Status status = Step(node, calls_[i]);
       if (!status.ok()) return WithWhere(status, Where(i, node));

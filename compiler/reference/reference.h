@@ -1,6 +1,7 @@
 #ifndef PREHEAT_COMPILER_REFERENCE_REFERENCE_H_
 #define PREHEAT_COMPILER_REFERENCE_REFERENCE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -21,8 +22,9 @@ struct ReferenceOptions {
   bool float64 = false;
   // Values of symbols; those that are missing are read off the inputs' sizes.
   std::map<std::string, int64_t> symbols;
-  uint64_t seed = 0;  // of torch's generator, set before each run
-  int threads = 0;    // torch's intra-op threads; 0 leaves them as they are
+  uint64_t seed = 0;                             // of torch's generator, set before each run
+  int threads = 0;                               // torch's intra-op threads; 0 leaves them as they are
+  const std::atomic<bool>* cancelled = nullptr;  // asked between nodes: CANCELLED once it is set
 };
 
 // One tensor for each output of the program in order, the new contents of mutated inputs among them; an output that

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "autotune/device_lock.h"
+#include "cache/clock.h"
 #include "compiler/capture/bind_dims.h"
 #include "compiler/reference/inputs/inputs.h"
 #include "compiler/support/error.h"
@@ -117,16 +120,18 @@ std::vector<HostTensor> WithoutNone(const AtenProgram& program, std::vector<Host
 }
 
 absl::StatusOr<std::vector<HostTensor>> RunEager(const AtenProgram& program, const std::vector<HostTensor>& inputs,
-                                                 const Symbols& symbols, bool float64) {
+                                                 const Symbols& symbols, bool float64,
+                                                 const std::atomic<bool>* cancelled) {
   reference::ReferenceOptions options;
   options.float64 = float64;
+  options.cancelled = cancelled;
   options.symbols = symbols;
   ASSIGN_OR_RETURN(std::vector<HostTensor> outputs, reference::RunReference(program, inputs, options));
   return WithoutNone(program, std::move(outputs));
 }
 #else
 absl::StatusOr<std::vector<HostTensor>> RunEager(const AtenProgram&, const std::vector<HostTensor>&, const Symbols&,
-                                                 bool) {
+                                                 bool, const std::atomic<bool>*) {
   return absl::UnimplementedError("this worker was built without torch, so it has no reference");
 }
 #endif
@@ -150,11 +155,12 @@ bool IsNoVerdict(const absl::Status& status) {
   return absl::IsUnimplemented(status) || std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
 }
 
-absl::StatusOr<v1::TaskDone> Verify(const v1::VerifyTask& task, const AtenProgram& program) {
+absl::StatusOr<v1::TaskDone> Verify(const v1::VerifyTask& task, const AtenProgram& program,
+                                    const std::atomic<bool>* cancelled) {
   Symbols symbols;
   ASSIGN_OR_RETURN(std::vector<HostTensor> inputs, MakeInputs(program, task.request(), symbols));
-  ASSIGN_OR_RETURN(std::vector<HostTensor> exact, RunEager(program, inputs, symbols, /*float64=*/true));
-  ASSIGN_OR_RETURN(std::vector<HostTensor> eager, RunEager(program, inputs, symbols, /*float64=*/false));
+  ASSIGN_OR_RETURN(std::vector<HostTensor> exact, RunEager(program, inputs, symbols, /*float64=*/true, cancelled));
+  ASSIGN_OR_RETURN(std::vector<HostTensor> eager, RunEager(program, inputs, symbols, /*float64=*/false, cancelled));
   v1::TaskDone done;
   absl::StatusOr<std::vector<HostTensor>> ours = RunOurs(task, inputs);
   if (ours.ok()) {
@@ -168,6 +174,12 @@ absl::StatusOr<v1::TaskDone> Verify(const v1::VerifyTask& task, const AtenProgra
   return done;
 }
 
+absl::Status WaitForOthers(int64_t until_unix_ms, const std::atomic<bool>* cancelled) {
+  const std::chrono::milliseconds patience(until_unix_ms - cache::SystemNowMs());
+  if (patience.count() > 0) autotune::WaitForQuiet(patience, cancelled);
+  return cancelled != nullptr && *cancelled ? absl::CancelledError("cancelled") : absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<v1::TaskDone> RunVerifyTask(const v1::VerifyTask& task, const TaskContext& context) {
@@ -176,8 +188,9 @@ absl::StatusOr<v1::TaskDone> RunVerifyTask(const v1::VerifyTask& task, const Tas
     return NotPossible("workers do not run artifacts on a GPU yet");
   ASSIGN_OR_RETURN(AtenProgram program, ReadProgram(task.blobs(), task.manifest().program()));
   if (std::string why = WhyIncomparable(program); !why.empty()) return NotPossible(std::move(why));
+  RETURN_IF_ERROR(WaitForOthers(task.quiet_until_unix_ms(), context.cancelled));
   const auto start = std::chrono::steady_clock::now();
-  absl::StatusOr<v1::TaskDone> done = Verify(task, program);
+  absl::StatusOr<v1::TaskDone> done = Verify(task, program, context.cancelled);
   if (!done.ok() && IsNoVerdict(done.status())) return NotPossible(std::string(done.status().message()));
   if (done.ok())
     done->mutable_evidence()->set_seconds(

@@ -34,7 +34,7 @@ namespace {
 constexpr std::chrono::seconds kHeartbeatEvery{2};
 constexpr std::chrono::milliseconds kProgressEvery{100};
 constexpr std::chrono::seconds kKernelCallDeadline{20};
-constexpr int kVerifyNiceness = 10, kTuneNiceness = 15;
+constexpr int kBackgroundNiceness = 19;
 constexpr int kLargestMessage = 256 << 20;
 
 using Stream = grpc::ClientReaderWriter<v1::WorkerMessage, v1::ServerMessage>;
@@ -147,8 +147,8 @@ class Worker {
     absl::StatusOr<v1::TaskDone> done = absl::UnimplementedError("this worker does not know such a task");
     // Evidence is worth less than the client's first runs, which start about now: give way. Linux counts niceness by
     // thread, and this one, with those that it starts, ends with the task.
-    if (task.has_verify()) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kVerifyNiceness);
-    if (task.has_tune()) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kTuneNiceness);
+    const bool background = task.has_tune() || task.verify().quiet_until_unix_ms() != 0;
+    if (background) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kBackgroundNiceness);
     std::optional<autotune::DeviceLock> lock;  // who measures must be alone
     if (!task.has_tune()) lock.emplace("cpu", autotune::DeviceLock::Kind::kShared, &running.cancelled);
     if (task.has_compile()) done = RunCompileTask(task.compile(), context);
