@@ -9,24 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
+#include "kernels/runtime/c_status.h"
 
 namespace preheat::autotune {
 
 using reference::HostTensor;
-
-namespace {
-
-absl::Status Take(preheat_status* status) {
-  if (status == nullptr) return absl::OkStatus();
-  absl::Status result = MakeError(CodeFromName(preheat_status_code(status)), {.kind = preheat_status_kind(status),
-                                                                              .message = preheat_status_message(status),
-                                                                              .where = preheat_status_where(status),
-                                                                              .fix = preheat_status_fix(status)});
-  preheat_status_free(status);
-  return result;
-}
-
-}  // namespace
 
 // A tensor's bytes at an address as clients have them: a small std::string keeps its own at any multiple of 8.
 struct LoadedArtifact::Memory {
@@ -58,7 +45,7 @@ absl::StatusOr<std::unique_ptr<LoadedArtifact>> LoadedArtifact::Load(const std::
   std::vector<preheat_blob> blobs;
   for (const auto& [digest, bytes] : code) blobs.push_back({digest.c_str(), bytes.data(), bytes.size()});
   preheat_load_options options = {nullptr, 0};
-  RETURN_IF_ERROR(Take(
+  RETURN_IF_ERROR(runtime::FromC(
       preheat_executable_load(plan.data(), plan.size(), blobs.data(), blobs.size(), &options, &loaded->executable_)));
   if (preheat_num_inputs(loaded->executable_) != inputs.size()) {
     return absl::InternalError(
@@ -89,9 +76,9 @@ absl::Status LoadedArtifact::Bind(const std::vector<HostTensor>& inputs, preheat
     (info.frozen != 0 ? frozen : free_).push_back(all.back());
   }
   preheat_bind_options options = {frozen.data(), frozen.size(), 0, handler, nullptr};
-  RETURN_IF_ERROR(Take(preheat_bind(executable_, &options, &session_)));
+  RETURN_IF_ERROR(runtime::FromC(preheat_bind(executable_, &options, &session_)));
   std::vector<int64_t> symbols(preheat_num_symbols(executable_) + 1);
-  RETURN_IF_ERROR(Take(preheat_bind_symbols(executable_, all.data(), all.size(), symbols.data())));
+  RETURN_IF_ERROR(runtime::FromC(preheat_bind_symbols(executable_, all.data(), all.size(), symbols.data())));
   outputs_.resize(preheat_num_outputs(executable_));
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const preheat_output_info info = preheat_output(executable_, i);
@@ -110,7 +97,8 @@ absl::Status LoadedArtifact::Bind(const std::vector<HostTensor>& inputs, preheat
 }
 
 absl::Status LoadedArtifact::Run() {
-  return Take(preheat_session_run(session_, free_.data(), free_.size(), results_.data(), results_.size(), nullptr));
+  return runtime::FromC(
+      preheat_session_run(session_, free_.data(), free_.size(), results_.data(), results_.size(), nullptr));
 }
 
 void LoadedArtifact::Profile(bool on) { preheat_session_profile(session_, on ? 1 : 0); }

@@ -94,8 +94,8 @@ class ArtifactIndex {
 
   using Swept = Blobs::Swept;
   // Marks from generations and kernels, then removes the blobs that nothing names, no writer holds and nobody has
-  // touched since `min_age_ms` before it began; kernels and aliases without use go too. `dry_run` only counts. Others
-  // read and publish meanwhile.
+  // touched since `min_age_ms` before it began; kernels, aliases and tuning records without use go too. `dry_run` only
+  // counts. Others read and publish meanwhile.
   absl::StatusOr<Swept> Sweep(int64_t min_age_ms, bool dry_run);
 
   // Removes the least recently used keys that no job pins, and kernels, until the blobs that the others name come to at

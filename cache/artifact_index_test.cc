@@ -10,6 +10,7 @@
 #include "cache/kernel_index.h"
 #include "cache/memory_store.h"
 #include "cache/rocksdb_store.h"
+#include "cache/tuning_index.h"
 #include "cache/verifying_store.h"
 #include "compiler/support/digest.h"
 #include "compiler/support/error.h"
@@ -192,6 +193,24 @@ TEST_F(ArtifactIndexTest, SweepsAliasesAndKernelsOutOfUse) {
               UnorderedElementsAre(testing::Pair(Digest("k1"), "object 1")));
   EXPECT_TRUE(index_.FindAlias("of a")->has_value());
   EXPECT_FALSE(index_.FindAlias("of gone")->has_value());
+}
+
+TEST_F(ArtifactIndexTest, SweepsTuningRecordsOutOfUse) {
+  TuningIndex tuning(*store_, index_.uses());
+  ASSERT_TRUE(tuning.Put({{Digest("t1"), "record 1"}, {Digest("t2"), "record 2"}}).ok());
+  // Of a version that noted no uses: its month begins with the first sweep.
+  ASSERT_TRUE(store_->Write({{Table::kTuning, Digest("t3"), "record 3"}}, Durability::kLazy).ok());
+  ASSERT_TRUE(index_.Sweep(kHourMs, false).ok());
+  now_ms_ += 20 * kDayMs;
+  EXPECT_EQ(tuning.Lookup({Digest("t1")})->size(), 1u);
+  ASSERT_TRUE(index_.uses().Flush().ok());
+  now_ms_ += 20 * kDayMs;
+  ASSERT_TRUE(index_.Sweep(kHourMs, /*dry_run=*/true).ok());
+  EXPECT_TRUE(store_->Get(Table::kTuning, Digest("t2"))->has_value());
+  ASSERT_TRUE(index_.Sweep(kHourMs, false).ok());
+  EXPECT_TRUE(store_->Get(Table::kTuning, Digest("t1"))->has_value());
+  EXPECT_FALSE(store_->Get(Table::kTuning, Digest("t2"))->has_value());
+  EXPECT_FALSE(store_->Get(Table::kTuning, Digest("t3"))->has_value());
 }
 
 TEST_F(ArtifactIndexTest, EvictsTheLeastRecentlyUsedButNoPinnedOne) {

@@ -12,8 +12,9 @@
 namespace preheat::cache {
 namespace {
 
-// A kernel that no program asked for in this long is compiled again when one does.
+// A kernel that no program asked for in this long is compiled again when one does, and so with what was measured.
 constexpr int64_t kKernelLifetimeMs = int64_t{30} * 24 * 3600 * 1000;
+constexpr int64_t kTuningLifetimeMs = kKernelLifetimeMs;
 
 template <typename Message>
 bool Parse(absl::string_view bytes, Message& message) {
@@ -66,6 +67,25 @@ absl::Status DropDeadAliases(Store& store, std::vector<Change>& changes) {
   });
 }
 
+// Deletes what no tuner has asked for in a long time.
+absl::Status DropOldTuning(Store& store, UseLog& uses, int64_t now_ms, std::vector<Change>& changes) {
+  std::vector<std::string> keys;
+  RETURN_IF_ERROR(store.Scan(Table::kTuning, "", [&](absl::string_view key, absl::string_view) {
+    keys.emplace_back(key);
+    return true;
+  }));
+  for (const std::string& key : keys) {
+    ASSIGN_OR_RETURN(v1::UseRecord use, uses.Get(key));
+    if (use.last_used_unix_ms() == 0) {
+      uses.Record(key, 0);  // its month begins: of a version that noted no uses, or forgotten in a crash
+    } else if (now_ms - use.last_used_unix_ms() > kTuningLifetimeMs) {
+      changes.push_back({Table::kTuning, key, std::nullopt});
+      changes.push_back({Table::kUse, key, std::nullopt});
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<bool> ArtifactIndex::Remove(const std::string& key) {
@@ -105,6 +125,7 @@ absl::StatusOr<ArtifactIndex::Swept> ArtifactIndex::Sweep(int64_t min_age_ms, bo
   RETURN_IF_ERROR(MarkGenerations(store_, marked));
   RETURN_IF_ERROR(MarkKernels(store_, clock_(), marked, changes));
   RETURN_IF_ERROR(DropDeadAliases(store_, changes));
+  RETURN_IF_ERROR(DropOldTuning(store_, uses_, clock_(), changes));
   RETURN_IF_ERROR(DeletePrefix(store_, Table::kQuarantine, "", changes));
   std::vector<std::string> candidates;
   RETURN_IF_ERROR(store_.Scan(Table::kBlobInfo, "", [&](absl::string_view digest, absl::string_view value) {

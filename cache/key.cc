@@ -1,9 +1,5 @@
 #include "cache/key.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,14 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/support/digest.h"
-#include "compiler/support/hasher.h"
+#include "proto/source_digest.h"
 
 namespace preheat::cache {
 namespace {
 
 // Changing what is hashed or how means a new name here, so that old entries are never taken for new ones.
 constexpr char kKeyFormat[] = "preheat-key-1";
-constexpr char kAliasFormat[] = "preheat-alias-2";
+constexpr char kAliasFormat[] = "preheat-alias-3";
 constexpr size_t kLongestShownValue = 256;
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
@@ -28,28 +24,6 @@ std::string HashFields(const Fields& fields) {
   std::string bytes;
   for (const auto& [name, value] : fields) absl::StrAppend(&bytes, name, ":", value.size(), ":", value, "\n");
   return Digest(bytes);
-}
-
-// Where a message is serialized to be hashed, a piece at a time.
-class HashingStream : public google::protobuf::io::CopyingOutputStream {
- public:
-  explicit HashingStream(Hasher& hasher) : hasher_(hasher) {}
-  bool Write(const void* bytes, int size) override {
-    hasher_.Update({static_cast<const char*>(bytes), static_cast<size_t>(size)});
-    return true;
-  }
-
- private:
-  Hasher& hasher_;
-};
-
-// The same bytes for the same message, maps included, within one build of the server.
-void HashDeterministic(const google::protobuf::Message& message, Hasher& hasher) {
-  HashingStream pieces(hasher);
-  google::protobuf::io::CopyingOutputStreamAdaptor stream(&pieces, 1 << 16);
-  google::protobuf::io::CodedOutputStream coded(&stream);
-  coded.SetSerializationDeterministic(true);
-  message.SerializeToCodedStream(&coded);
 }
 
 std::string JoinLengthPrefixed(const std::set<std::string>& items) {
@@ -71,43 +45,18 @@ Fields ToolchainFields(const v1::Toolchain& toolchain, absl::string_view target)
 
 void Append(Fields& fields, const Fields& more) { fields.insert(fields.end(), more.begin(), more.end()); }
 
-// Takes names, places and their numbers out of a program, for as long as it lives.
-class DebugInfoAside {
- public:
-  explicit DebugInfoAside(v1::Program& program) { Take(program); }
-  ~DebugInfoAside() {
-    for (auto& [program, info] : infos_) program->set_allocated_debug_info(info);
-    for (auto& [node, id] : ids_) node->set_debug_id(id);
-  }
-
- private:
-  void Take(v1::Program& program) {
-    if (program.has_debug_info()) infos_.emplace_back(&program, program.release_debug_info());
-    for (v1::Node& node : *program.mutable_nodes()) {
-      if (node.has_debug_id()) ids_.emplace_back(&node, node.debug_id());
-      node.clear_debug_id();
-      for (v1::Program& block : *node.mutable_blocks()) Take(block);
-    }
-  }
-
-  std::vector<std::pair<v1::Program*, v1::DebugInfo*>> infos_;
-  std::vector<std::pair<v1::Node*, uint32_t>> ids_;
-};
-
-std::string HashSource(v1::Source& source) {
-  std::optional<DebugInfoAside> aside;
-  if (source.has_program()) aside.emplace(*source.mutable_program());
-  Hasher hasher;
-  HashDeterministic(source, hasher);
-  return hasher.Finish();
+// Sorted, as a map of Protobuf is not.
+std::string HashDims(const v1::CompileRequest& request) {
+  Fields fields;
+  for (const auto& [name, value] : std::map<std::string, int64_t>(request.dims().begin(), request.dims().end()))
+    fields.emplace_back(name, absl::StrCat(value));
+  return HashFields(fields);
 }
 
-std::string HashDims(const v1::CompileRequest& request) {
-  v1::CompileRequest dims;
-  *dims.mutable_dims() = request.dims();
-  Hasher hasher;
-  HashDeterministic(dims, hasher);
-  return hasher.Finish();
+// A request that brings no source says which one it means.
+std::string SourceOf(v1::CompileRequest& request) {
+  const bool has_source = request.source().kind_case() != v1::Source::KIND_NOT_SET;
+  return has_source ? SourceDigest(*request.mutable_source()) : request.source_digest();
 }
 
 }  // namespace
@@ -127,7 +76,7 @@ Key BuildKey(const KeyInputs& inputs) {
 std::string BuildAlias(v1::CompileRequest& request, absl::string_view target, const v1::Toolchain& toolchain) {
   std::set<std::string> exclude(request.exclude().begin(), request.exclude().end());
   Fields fields = {{"format", kAliasFormat},
-                   {"source", HashSource(*request.mutable_source())},
+                   {"source", SourceOf(request)},
                    {"dims", HashDims(request)},
                    {"target", std::string(target)}};
   Append(fields, ToolchainFields(toolchain, target));

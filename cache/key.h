@@ -30,7 +30,7 @@ Key BuildKey(const KeyInputs& inputs);
 
 // Names a request whose key is not known yet, so that the second one like it needs no import. Two requests with the
 // same alias have the same key; two with different aliases may have, too. `target` is canonical. Debug information of a
-// Program does not enter.
+// Program does not enter, and a request with a source_digest in place of a source has the alias of that source.
 // `request` is the same afterwards: debug information is only put aside meanwhile, since a large program takes longer
 // to copy than to hash.
 std::string BuildAlias(v1::CompileRequest& request, absl::string_view target, const v1::Toolchain& toolchain);

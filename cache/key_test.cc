@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/support/digest.h"
+#include "proto/source_digest.h"
 
 namespace preheat::cache {
 namespace {
@@ -135,6 +136,16 @@ TEST(Alias, IgnoresWhatIsNotCompiled) {
   request.set_extern_allowed(true);
   request.mutable_environment()->set_torch("2.11.0");
   EXPECT_EQ(AliasOf(request), AliasOf(ExampleRequest()));
+}
+
+TEST(Alias, IsTheSameBySourceAndByDigest) {
+  v1::CompileRequest request = ExampleRequest();
+  v1::CompileRequest by_digest = request;
+  by_digest.clear_source();
+  by_digest.set_source_digest(SourceDigest(*request.mutable_source()));
+  EXPECT_EQ(AliasOf(by_digest), AliasOf(request));
+  request.set_source_digest(std::string(64, '0'));
+  EXPECT_EQ(AliasOf(request), AliasOf(ExampleRequest())) << "nobody names another's program by a digest of his choice";
 }
 
 TEST(Alias, ChangesWithWhatIsCompiled) {

@@ -57,13 +57,15 @@ absl::StatusOr<std::vector<v1::Entry>> ArtifactIndex::List(absl::string_view key
   std::vector<v1::Entry> entries;
   for (const std::string& key : keys) {
     ASSIGN_OR_RETURN(std::optional<v1::GenerationRecord> record, Lookup(key, 0));
-    if (!record) {
+    const bool withdrawn = !record;
+    if (withdrawn) {
       ASSIGN_OR_RETURN(std::vector<v1::GenerationRecord> records, Generations(key));
       if (records.empty()) continue;  // removed since the scan
       record = std::move(records.back());
       RETURN_IF_ERROR(Servable(*record).status());
     }
     v1::Entry entry = EntryOf(*record);
+    entry.set_withdrawn(withdrawn);
     ASSIGN_OR_RETURN(auto key_record, GetRecord<v1::KeyRecord>(store_, Table::kKey, key));
     if (key_record) entry.set_name(key_record->name());
     ASSIGN_OR_RETURN(v1::UseRecord use, uses_.Get(key));

@@ -25,7 +25,7 @@ enum class Table : uint8_t {
   kKernel,      // kernel key -> KernelRecord
   kTuning,      // tuning key -> record
   kPin,         // key/job -> PinRecord
-  kUse,         // key -> UseRecord
+  kUse,         // key, or tuning key -> UseRecord
   kQuarantine,  // digest -> bytes that did not match it
   kMeta,        // facts of the server's own: "toolchain"
 };

@@ -13,7 +13,9 @@ absl::StatusOr<std::map<std::string, std::string>> TuningIndex::Lookup(const std
   std::map<std::string, std::string> records;
   for (const std::string& key : keys) {
     ASSIGN_OR_RETURN(std::optional<std::string> record, store_.Get(Table::kTuning, key));
-    if (record) records[key] = *std::move(record);
+    if (!record) continue;
+    records[key] = *std::move(record);
+    uses_.Record(key, 1);
   }
   return records;
 }
@@ -29,6 +31,7 @@ absl::Status TuningIndex::Put(const std::map<std::string, std::string>& records)
                         .fix = ""});
     }
     changes.push_back({Table::kTuning, key, record});
+    uses_.Record(key, 0);
   }
   // Without them a region is measured again: no reason to wait for the disk.
   return changes.empty() ? absl::OkStatus() : store_.Write(std::move(changes), Durability::kLazy);

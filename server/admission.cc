@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/support/digest.h"
 #include "compiler/support/error.h"
 #include "compiler/support/retry_after.h"
 
@@ -46,7 +47,10 @@ absl::Status Admission::Check(const v1::CompileRequest& request) const {
          .where = "",
          .fix = "raise max_request_bytes; weights never travel, so look for large constants"});
   }
-  if (request.source().kind_case() == v1::Source::KIND_NOT_SET) return Invalid("the request has no program", "source");
+  if (request.source().kind_case() == v1::Source::KIND_NOT_SET && request.source_digest().empty())
+    return Invalid("the request has no program", "source");
+  if (!request.source_digest().empty() && !IsDigest(request.source_digest()))
+    return Invalid("no SHA-256 of 64 small hexadecimal digits", "source_digest");
   for (auto [name, field] : {std::pair(&request.name(), "name"), std::pair(&request.name_space(), "name_space"),
                              std::pair(&request.job_id(), "job_id"), std::pair(&request.target(), "target"),
                              std::pair(&request.environment().cpu(), "environment.cpu")}) {

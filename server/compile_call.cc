@@ -140,7 +140,7 @@ void ServeCompile(Services& services, RpcRouter& router, std::shared_ptr<Call> c
 void RecordRequest(Services& services, const std::string& request_id, const CompileRequest& story,
                    const absl::StatusOr<v1::CompileResult>& result) {
   const std::string& label = story.result_label();
-  if (label != "missing") {
+  if (label != "missing" && label != "source_needed") {
     services.metrics.CountRequest(story.name_space(), label, "server");
     services.metrics.ObserveRequest(label, story.Seconds());
   }

@@ -103,15 +103,19 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
     {
       std::lock_guard lock(mutex_);
       error = error_;
-      outcome_.inputs = {done->inputs().begin(), done->inputs().end()};
-      outcome_.outputs = {done->outputs().begin(), done->outputs().end()};
+      outcome_.inputs = done->inputs();
+      outcome_.outputs = done->outputs();
       maker = following_;
     }
     if (!error.ok()) return End(error);
     if (maker) return Follow(maker);
-    if (done->has_manifest()) return Publish(*std::move(done));
-    Remember();
-    End(outcome_);
+    if (!done->has_manifest()) {
+      Remember();
+      return End(outcome_);
+    }
+    VerifyFirst(services_, *std::move(done), [self = shared_from_this()](absl::StatusOr<v1::TaskDone> verified) {
+      verified.ok() ? self->Publish(*std::move(verified)) : self->Fail(verified.status());
+    });
   }
 
   // What was held for it goes first: whoever is told may ask for the next one at once.
@@ -120,8 +124,9 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
     services_.inflight.Finish(flight_, std::move(outcome));
   }
 
-  void Fail(const absl::Status& status) {
-    services_.negative.Put(alias_, status);
+  // `known_by_key`: the index keeps the failure, until the key is removed.
+  void Fail(const absl::Status& status, bool known_by_key = false) {
+    if (!known_by_key) services_.negative.Put(alias_, status);
     if (!absl::IsCancelled(status)) Tell(GetError(status).kind, std::string(status.message()));
     LeaveMaker();
     End(status);
@@ -151,11 +156,14 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
     CountCompile(publication);
     absl::StatusOr<v1::GenerationRecord> record = services_.index.Publish(std::move(publication));
     if (!record.ok()) return Fail(record.status());
+    if (record->manifest().evidence().state() == v1::Evidence::FAILED)
+      return Fail(FailedVerification(outcome_.key), /*known_by_key=*/true);
     outcome_.result = v1::COMPILED;
     Remember();
     Tell("", "");
     End(outcome_);
-    if (services_.verify) StartVerification(services_, *record);
+    if (services_.verify && record->manifest().evidence().state() == v1::Evidence::PENDING)
+      StartVerification(services_, *record);
   }
 
   // The status page and the log. `failure` is empty when it went well.
@@ -198,13 +206,11 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
     if (outcome_.result == v1::MISSING) return;
     v1::AliasRecord record;
     record.set_key(outcome_.key);
-    for (const v1::InputInfo& input : outcome_.inputs) {
-      *record.add_inputs() = input;
-      if (names_are_the_requests_) record.mutable_inputs()->rbegin()->clear_name();
-    }
-    for (const v1::OutputInfo& output : outcome_.outputs) {
-      *record.add_outputs() = output;
-      if (names_are_the_requests_) record.mutable_outputs()->rbegin()->clear_name();
+    *record.mutable_inputs() = outcome_.inputs;
+    *record.mutable_outputs() = outcome_.outputs;
+    if (names_are_the_requests_) {
+      for (v1::InputInfo& input : *record.mutable_inputs()) input.clear_name();
+      for (v1::OutputInfo& output : *record.mutable_outputs()) output.clear_name();
     }
     absl::Status status = services_.index.PutAlias(alias_, record);
     if (!status.ok()) spdlog::warn("alias not kept: {}", std::string(status.message()));

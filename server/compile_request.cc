@@ -46,14 +46,23 @@ v1::CompileRequest TakeProgram(v1::CompileRequest& request) {
 // The store has just found out, and no lookup gives the artifact again.
 bool LostABlob(const absl::Status& status) { return !status.ok() && GetError(status).kind == "unknown_blob"; }
 
+absl::Status SourceMissing() {
+  return MakeError(absl::StatusCode::kInvalidArgument,
+                   {.kind = "invalid_request",
+                    .message = "the request has no program, and what is stored does not answer it",
+                    .where = "source",
+                    .fix = "send the program itself"});
+}
+
 }  // namespace
 
 absl::StatusOr<v1::CompileResult> CompileRequest::Run(const Caller& caller) {
   WaitForToolchain(caller.cancelled);
   ASSIGN_OR_RETURN(std::optional<v1::CompileResult> result, Begin());  // alias → key → a servable generation
-  if (!result) {                                                       // a hit: nothing is compiled; otherwise
-    ASSIGN_OR_RETURN(std::shared_ptr<Flight> flight, Join(nullptr));   // coalesce; task; verify digests; publish
-    ASSIGN_OR_RETURN(result, Finish(Wait(flight, caller)));            // manifest and blobs, to every waiter
+  if (result && result->result() == v1::SOURCE_NEEDED) return SourceMissing();
+  if (!result) {                                                      // a hit: nothing is compiled; otherwise
+    ASSIGN_OR_RETURN(std::shared_ptr<Flight> flight, Join(nullptr));  // coalesce; task; verify digests; publish
+    ASSIGN_OR_RETURN(result, Finish(Wait(flight, caller)));           // manifest and blobs, to every waiter
   }
   std::shared_ptr<Flight> tuning = JoinTuning(*result);  // the next generation, waited for in mode tuned
   return tuning ? FinishTuned(Wait(tuning, caller), *std::move(result)) : *std::move(result);
@@ -63,11 +72,12 @@ absl::StatusOr<std::optional<v1::CompileResult>> CompileRequest::Begin() {
   RETURN_IF_ERROR(Admit());                                       // size and shape; target and alias
   ASSIGN_OR_RETURN(std::optional<Outcome> known, LookUpAlias());  // alias → key → a servable generation
   if (known) {                                                    // a hit: nothing is compiled,
-    absl::StatusOr<v1::CompileResult> reply = Reply(*known);
+    absl::StatusOr<v1::CompileResult> reply = Reply(*std::move(known));
     if (reply.ok()) return *std::move(reply);
     if (!LostABlob(reply.status())) return reply.status();  // unless a blob of it turns out to be corrupt
   }
   RETURN_IF_ERROR(CheckFailedBefore());  // failures are cached by type
+  if (!HasSource()) return NeedSource();
   return std::nullopt;
 }
 
@@ -82,7 +92,7 @@ absl::StatusOr<v1::CompileResult> CompileRequest::Finish(absl::StatusOr<Outcome>
     return outcome.status();
   }
   if (outcome->result == v1::COMPILED && !leads_) outcome->result = v1::COALESCED;
-  return Reply(*outcome);
+  return Reply(*std::move(outcome));
 }
 
 // --- Tune ---
@@ -103,16 +113,17 @@ std::shared_ptr<Flight> CompileRequest::JoinTuning(const v1::CompileResult& resu
 v1::CompileResult CompileRequest::FinishTuned(const absl::StatusOr<Outcome>& outcome, v1::CompileResult by_default) {
   if (!outcome.ok()) return by_default;
   Outcome tuned = *outcome;
-  tuned.inputs = {by_default.inputs().begin(), by_default.inputs().end()};
-  tuned.outputs = {by_default.outputs().begin(), by_default.outputs().end()};
+  tuned.inputs = by_default.inputs();
+  tuned.outputs = by_default.outputs();
   newest_.reset();
-  absl::StatusOr<v1::CompileResult> reply = Reply(tuned);
+  absl::StatusOr<v1::CompileResult> reply = Reply(std::move(tuned));
   return reply.ok() ? *std::move(reply) : std::move(by_default);
 }
 
 absl::StatusOr<Outcome> CompileRequest::FindKey(const Caller& caller) {
   WaitForToolchain(caller.cancelled);
   RETURN_IF_ERROR(Admit());
+  if (!HasSource()) return SourceMissing();
   ASSIGN_OR_RETURN(std::shared_ptr<Flight> flight, JoinFlight(nullptr, /*look_only=*/true));
   return Wait(flight, caller);
 }
@@ -157,6 +168,16 @@ absl::StatusOr<std::string> CompileRequest::ResolveTarget() const {
 
 // --- Look up ---
 
+bool CompileRequest::HasSource() const { return request_.source().kind_case() != v1::Source::KIND_NOT_SET; }
+
+v1::CompileResult CompileRequest::NeedSource() {
+  v1::CompileResult result;
+  result.set_result(v1::SOURCE_NEEDED);
+  label_ = "source_needed";
+  result.set_seconds(Seconds());
+  return result;
+}
+
 absl::StatusOr<std::optional<Outcome>> CompileRequest::LookUpAlias() {
   ASSIGN_OR_RETURN(std::optional<v1::AliasRecord> alias, services_.index.FindAlias(alias_));
   if (!alias) return std::nullopt;
@@ -165,8 +186,8 @@ absl::StatusOr<std::optional<Outcome>> CompileRequest::LookUpAlias() {
   Outcome outcome;
   outcome.key = alias->key();
   outcome.result = v1::HIT;
-  outcome.inputs = {alias->inputs().begin(), alias->inputs().end()};
-  outcome.outputs = {alias->outputs().begin(), alias->outputs().end()};
+  outcome.inputs = std::move(*alias->mutable_inputs());
+  outcome.outputs = std::move(*alias->mutable_outputs());
   newest_ = std::move(record);
   return outcome;
 }
@@ -208,14 +229,14 @@ absl::StatusOr<Outcome> CompileRequest::Wait(const std::shared_ptr<Flight>& flig
 
 // --- Reply ---
 
-absl::StatusOr<v1::CompileResult> CompileRequest::Reply(const Outcome& outcome) {
+absl::StatusOr<v1::CompileResult> CompileRequest::Reply(Outcome outcome) {
   v1::CompileResult result;
   result.set_key(outcome.key);
   result.set_result(outcome.result);
   AddBoundary(outcome, result);
   if (outcome.result != v1::MISSING) {
     ASSIGN_OR_RETURN(v1::GenerationRecord record, SelectGeneration(outcome.key));
-    if (LacksTuning(record)) return Missing(outcome);
+    if (LacksTuning(record)) return Missing(std::move(result));
     RETURN_IF_ERROR(CheckClient(record));
     for (const std::string& op : record.extern_ops()) result.add_extern_ops(op);
     if (request_.inline_blobs() && EnterReply(record)) RETURN_IF_ERROR(AddBlobs(record.manifest(), result));
@@ -233,11 +254,8 @@ bool CompileRequest::LacksTuning(const v1::GenerationRecord& record) const {
          !CannotBeTuned(services_, record.manifest().key());
 }
 
-v1::CompileResult CompileRequest::Missing(const Outcome& outcome) {
-  v1::CompileResult result;
-  result.set_key(outcome.key);
+v1::CompileResult CompileRequest::Missing(v1::CompileResult result) {
   result.set_result(v1::MISSING);
-  AddBoundary(outcome, result);
   label_ = "missing";
   result.set_seconds(Seconds());
   return result;
@@ -324,9 +342,9 @@ absl::Status CompileRequest::AddBlobs(const v1::Manifest& manifest, v1::CompileR
 }
 
 // Names are the request's own where it brought them along.
-void CompileRequest::AddBoundary(const Outcome& outcome, v1::CompileResult& result) const {
-  for (const v1::InputInfo& input : outcome.inputs) *result.add_inputs() = input;
-  for (const v1::OutputInfo& output : outcome.outputs) *result.add_outputs() = output;
+void CompileRequest::AddBoundary(Outcome& outcome, v1::CompileResult& result) const {
+  *result.mutable_inputs() = std::move(outcome.inputs);
+  *result.mutable_outputs() = std::move(outcome.outputs);
   if (!request_.source().has_program()) return;
   const v1::DebugInfo& names = request_.source().program().debug_info();
   for (int i = 0; i < result.inputs_size(); ++i) {

@@ -28,8 +28,8 @@ class CompileRequest {
   void WaitForToolchain(const std::function<bool()>& cancelled) const;
   bool toolchain_known() const { return services_.pool.toolchain().has_value(); }
 
-  // The reply if there is a servable artifact already (a hit), nothing if one has to be made. REQUIRES: the toolchain
-  // is known, or was waited for.
+  // The reply if there is a servable artifact already (a hit), nothing if one has to be made; SOURCE_NEEDED if it has
+  // to and the request brought no program. REQUIRES: the toolchain is known, or was waited for.
   absl::StatusOr<std::optional<v1::CompileResult>> Begin();
   // The flight that makes it, begun if nobody else has. Leave it (services.inflight) once it is over or nobody waits.
   // RESOURCE_EXHAUSTED "too_many_waiting", or the namespace's quota by the flight. The source is given away, and with
@@ -47,7 +47,7 @@ class CompileRequest {
   // After Begin or Finish: what a reply with blobs holds, until it has left.
   std::shared_ptr<void> TakeRoom() { return std::move(room_); }
   // After Begin or Finish: how /metrics counts it. "hit", "compiled", "coalesced", "negative", "refused", "failed", or
-  // "missing", which is not counted.
+  // "missing" and "source_needed", which are not counted.
   const std::string& result_label() const { return label_; }
   const v1::CompileRequest& request() const { return request_; }  // after Join without its source
   std::string name_space() const { return request_.name_space().empty() ? "default" : request_.name_space(); }
@@ -60,19 +60,21 @@ class CompileRequest {
   absl::Status Admit();
   absl::StatusOr<std::optional<Outcome>> LookUpAlias();
   absl::Status CheckFailedBefore();
+  bool HasSource() const;
+  v1::CompileResult NeedSource();
   absl::StatusOr<std::shared_ptr<Flight>> JoinFlight(std::shared_ptr<void> room, bool look_only);
   absl::StatusOr<Outcome> Wait(const std::shared_ptr<Flight>& flight, const Caller& caller);
-  absl::StatusOr<v1::CompileResult> Reply(const Outcome& outcome);
+  absl::StatusOr<v1::CompileResult> Reply(Outcome outcome);
 
   absl::StatusOr<std::string> ResolveTarget() const;
   absl::StatusOr<v1::GenerationRecord> SelectGeneration(const std::string& key);
   bool LacksTuning(const v1::GenerationRecord& record) const;
-  v1::CompileResult Missing(const Outcome& outcome);
+  v1::CompileResult Missing(v1::CompileResult result);
   absl::StatusOr<v1::GenerationRecord> FindNewest(const std::string& key);
   absl::Status CheckClient(const v1::GenerationRecord& record) const;
   bool EnterReply(const v1::GenerationRecord& record);
   absl::Status AddBlobs(const v1::Manifest& manifest, v1::CompileResult& result);
-  void AddBoundary(const Outcome& outcome, v1::CompileResult& result) const;
+  void AddBoundary(Outcome& outcome, v1::CompileResult& result) const;
   void CountUse(const v1::GenerationRecord& record, v1::Result result);
 
   Services& services_;

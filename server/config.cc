@@ -14,6 +14,7 @@
 #include "absl/strings/str_replace.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
+#include "compiler/support/version.h"
 
 namespace preheat::server {
 namespace {
@@ -51,6 +52,7 @@ std::vector<Field> FieldsOf(Config& c) {
        kMany},
       {"gc_every_seconds", &c.gc_every_seconds, "time between evictions and sweeps", 1, kMany},
       {"verify", &c.verify, "hold each new artifact against the reference after the reply"},
+      {"verify_first", &c.verify_first, "with verify: hold it against the reference before the reply, which waits"},
       {"tune_when_busy", &c.tune_when_busy, "tune while other processes use the device"},
       {"tune_after_seconds", &c.tune_after_seconds,
        "in mode background, tuning begins this long after the job has asked, when no request waits", 0, kMany},
@@ -150,7 +152,7 @@ absl::StatusOr<Flags> ReadFlags(int argc, const char* const* argv, const std::ve
   Flags flags;
   app.add_option("--config", flags.config, "YAML file of settings; flags win over it");
   app.add_flag("--check-config", flags.check, "print all settings as they would be used, and leave");
-  app.set_version_flag("--version", "preheatd 0.1.0");
+  app.set_version_flag("--version", absl::StrCat("preheatd ", Version()));
   for (const Field& field : fields) {
     std::visit([&](auto* target) { app.add_option(FlagOf(field), *target, field.help)->capture_default_str(); },
                field.value);

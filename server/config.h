@@ -28,6 +28,7 @@ struct Config {
   int64_t gc_age_seconds = 3600;
   int64_t gc_every_seconds = 600;
   bool verify = true;
+  bool verify_first = false;
   bool tune_when_busy = false;
   int64_t tune_after_seconds = 10;
   std::string token_file;         // who may call, and what: server/identity.h

@@ -165,14 +165,15 @@ class DaemonImpl : public Daemon {
   absl::Status OpenStore() {
     ASSIGN_OR_RETURN(state_, OpenDurableState(config_.data_dir, metrics_));
     RestoreToolchain(*state_.store, pool_);
-    tuning_ = std::make_unique<TuningState>(*state_.store, config_.tune_when_busy);
+    tuning_ = std::make_unique<TuningState>(*state_.store, state_.index->uses(), config_.tune_when_busy);
     return absl::OkStatus();
   }
 
   void MakeServices() {
     services_.reset(new Services{*state_.index, inflight_, pool_, negative_, admission_, *quotas_, metrics_, history_,
-                                 replies_, outgoing_, *tuning_, config_.verify, GarbagePolicyOf(config_),
-                                 config_.data_dir + "/spool", std::chrono::seconds(config_.tune_after_seconds)});
+                                 replies_, outgoing_, *tuning_, config_.verify, config_.verify_first,
+                                 GarbagePolicyOf(config_), config_.data_dir + "/spool",
+                                 std::chrono::seconds(config_.tune_after_seconds)});
     std::error_code ignored;
     std::filesystem::remove_all(services_->spool_folder, ignored);
   }
@@ -212,8 +213,8 @@ class DaemonImpl : public Daemon {
     for (grpc_compression_algorithm algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP})
       builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
     builder.SetResourceQuota(grpc::ResourceQuota("clients").Resize(kTransportBytes));
-    builder.RegisterService(&reflected_compiler_);
-    builder.RegisterService(&reflected_pool_);
+    builder.RegisterService(&listed_compiler_);
+    builder.RegisterService(&listed_pool_);
     builder.RegisterService(public_cache_.get());
     builder.RegisterCallbackGenericService(router_.get());
     server_ = builder.BuildAndStart();
@@ -329,8 +330,8 @@ class DaemonImpl : public Daemon {
   std::unique_ptr<Services> services_;
   std::unique_ptr<WorkerProcesses> workers_;
   std::unique_ptr<RpcRouter> router_;
-  ReflectedCompiler reflected_compiler_;
-  ReflectedPool reflected_pool_;
+  ListedService listed_compiler_{"/preheat.v1.Compiler/-"};
+  ListedService listed_pool_{"/preheat.v1.Pool/-"};
   std::unique_ptr<CacheService> cache_service_;
   std::unique_ptr<PublicCache> public_cache_;
   std::unique_ptr<PoolService> pool_service_;

@@ -19,6 +19,7 @@
 #include "proto/preheat/v1/cache.grpc.pb.h"
 #include "proto/preheat/v1/compile.grpc.pb.h"
 #include "proto/preheat/v1/pool.grpc.pb.h"
+#include "proto/source_digest.h"
 #include "server/rpc/error_proto.h"
 
 namespace preheat::server {
@@ -217,6 +218,54 @@ TEST_F(DaemonTest, LooksWithoutCompiling) {
   EXPECT_EQ(Compile(look)->result(), v1::HIT);
 }
 
+TEST_F(DaemonTest, AnswersByDigestWhatItHasSeenAndAsksForTheRest) {
+  Start();
+  const auto by_digest = [](const std::string& program) {
+    v1::CompileRequest request = Request(program);
+    const std::string digest = SourceDigest(*request.mutable_source());
+    request.clear_source();
+    request.set_source_digest(digest);
+    return request;
+  };
+  auto unseen = Compile(by_digest("key=a"));
+  ASSERT_TRUE(unseen.ok()) << unseen.status();
+  EXPECT_EQ(unseen->result(), v1::SOURCE_NEEDED);
+  EXPECT_FALSE(unseen->has_manifest());
+  ASSERT_TRUE(Compile("key=a").ok());
+
+  v1::CompileRequest request = by_digest("key=a");
+  request.set_job_id("job-1");
+  request.set_inline_blobs(true);
+  auto hit = Compile(request);
+  ASSERT_TRUE(hit.ok()) << hit.status();
+  EXPECT_EQ(hit->result(), v1::HIT);
+  EXPECT_EQ(hit->key(), Digest("a"));
+  EXPECT_EQ(hit->inputs(0).name(), "x");
+  EXPECT_EQ(hit->blobs().at(Digest("plan of a")), "plan of a");
+  EXPECT_TRUE(List().front().pinned()) << "for its job, like any hit";
+  request.set_target("cpu:x86-64-v4");
+  EXPECT_EQ(Compile(request)->result(), v1::SOURCE_NEEDED) << "another target is another artifact";
+
+  EXPECT_EQ(KindOf(Compile("fail=odd_graph")), "odd_graph");
+  EXPECT_EQ(KindOf(Compile(by_digest("fail=odd_graph"))), "odd_graph");
+  const auto requests = Stats().requests();
+  EXPECT_EQ(requests.at("hit"), 1);
+  EXPECT_EQ(requests.at("compiled"), 1);
+  EXPECT_EQ(requests.at("failed"), 1);
+  EXPECT_EQ(requests.at("negative"), 1);
+  EXPECT_EQ(requests.at("refused"), 0) << "SOURCE_NEEDED is half a request";
+
+  request.set_source_digest("key=a");
+  EXPECT_EQ(KindOf(Compile(request)), "invalid_request");
+  grpc::ClientContext why, explain;
+  v1::WhyMissReply reply;
+  EXPECT_EQ(GetError(FromGrpc(compiler_->WhyMiss(&why, by_digest("key=b"), &reply))).where, "source");
+  v1::ExplainRequest explained;
+  *explained.mutable_request() = by_digest("key=b");
+  v1::ExplainReply explanation;
+  EXPECT_EQ(GetError(FromGrpc(compiler_->Explain(&explain, explained, &explanation))).where, "source");
+}
+
 TEST_F(DaemonTest, ATaskSurvivesOneLostWorkerButNotTwo) {
   Start();
   std::string file = config_.data_dir + "/crashed";
@@ -259,8 +308,33 @@ TEST_F(DaemonTest, WithdrawsWhatFailsVerification) {
   ASSERT_TRUE(Compile("key=a wrong").ok());
   EXPECT_EQ(WaitForVerdict(Digest("a")), v1::Evidence::FAILED);
   EXPECT_EQ(KindOf(Compile("key=a wrong")), "failed_verification");
+  EXPECT_TRUE(List().front().withdrawn());
+  ASSERT_TRUE(Compile("key=b").ok());
+  EXPECT_FALSE(List()[List()[0].key() == Digest("b") ? 0 : 1].withdrawn());
   Start();
   EXPECT_EQ(KindOf(Compile("key=a wrong")), "failed_verification");
+}
+
+TEST_F(DaemonTest, VerifiesFirstWhereItIsSetTo) {
+  config_.verify_first = true;
+  Start();
+  auto right = Compile("key=a");
+  ASSERT_TRUE(right.ok()) << right.status();
+  EXPECT_EQ(right->result(), v1::COMPILED);
+  EXPECT_EQ(right->manifest().evidence().state(), v1::Evidence::OK);
+  EXPECT_EQ(Compile("key=a")->manifest().evidence().state(), v1::Evidence::OK);
+  EXPECT_EQ(KindOf(Compile("key=b wrong")), "failed_verification") << "the first one, too";
+  EXPECT_EQ(KindOf(Compile("key=b wrong")), "failed_verification");
+  Start();
+  EXPECT_EQ(KindOf(Compile("key=b wrong")), "failed_verification");
+  EXPECT_EQ(Compile("key=a")->result(), v1::HIT);
+  EXPECT_EQ(Stats().entries(), 2);
+  grpc::ClientContext context;
+  v1::RemoveRequest remove;
+  remove.set_key(Digest("b"));
+  v1::RemoveReply reply;
+  EXPECT_TRUE(cache_->Remove(&context, remove, &reply).ok());
+  EXPECT_EQ(Compile("key=b")->result(), v1::COMPILED);
 }
 
 TEST_F(DaemonTest, RefusesExternCallsToAClientWithoutTorch) {

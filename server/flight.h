@@ -8,7 +8,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "proto/preheat/v1/compile.pb.h"
@@ -21,8 +20,8 @@ struct Outcome {
   // HIT: was there when the key became known. COMPILED: made here. COALESCED: made by another flight for the same
   // key. MISSING: not there, and this flight was only to look.
   v1::Result result = v1::RESULT_UNSPECIFIED;
-  std::vector<v1::InputInfo> inputs;
-  std::vector<v1::OutputInfo> outputs;
+  google::protobuf::RepeatedPtrField<v1::InputInfo> inputs;
+  google::protobuf::RepeatedPtrField<v1::OutputInfo> outputs;
   std::map<std::string, std::string> key_fields;
 };
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/support/version.h"
 #include "server/process_use.h"
 
 namespace preheat::server {
@@ -99,7 +100,7 @@ Metrics::Metrics() : families_(std::make_unique<Families>()) {
   for (const char* direction : {"read", "written"}) families_->blob_bytes.Add({{"direction", direction}});
   families_->tune_seconds.Add({{"device", "cpu:0"}});
   families_->saved.Add({{"namespace", "default"}});
-  families_->build_info.Add({{"version", PREHEAT_VERSION}}).Set(1);
+  families_->build_info.Add({{"version", Version()}}).Set(1);
   CountRequest("default", "hit", "local", 0);
   for (const char* result : {"hit", "compiled", "coalesced", "negative", "refused", "failed"}) {
     CountRequest("default", result, "server", 0);

@@ -1,20 +1,23 @@
 #ifndef PREHEAT_SERVER_REFLECTED_SERVICES_H_
 #define PREHEAT_SERVER_REFLECTED_SERVICES_H_
 
-#include "proto/preheat/v1/compile.grpc.pb.h"
-#include "proto/preheat/v1/pool.grpc.pb.h"
+#include <grpcpp/impl/rpc_service_method.h>
+#include <grpcpp/impl/service_type.h>
+#include <grpcpp/support/method_handler.h>
 
 namespace preheat::server {
 
-// Services as reflection shows them. Every method is marked generic: its calls go to the router.
-using ReflectedCompiler = v1::Compiler::WithGenericMethod_Compile<v1::Compiler::WithGenericMethod_Lookup<
-    v1::Compiler::WithGenericMethod_Explain<v1::Compiler::WithGenericMethod_Verify<
-        v1::Compiler::WithGenericMethod_WhyMiss<v1::Compiler::WithGenericMethod_Stats<
-            v1::Compiler::WithGenericMethod_ReportLocalHits<v1::Compiler::Service>>>>>>>;
-
-using ReflectedPool = v1::Pool::WithGenericMethod_Work<
-    v1::Pool::WithGenericMethod_LookupKernels<v1::Pool::WithGenericMethod_PublishKernels<
-        v1::Pool::WithGenericMethod_LookupTuning<v1::Pool::WithGenericMethod_ListWorkers<v1::Pool::Service>>>>>;
+// A service whose methods the router answers, for reflection's list: gRPC lists only services of which it knows a
+// method, so this has one that nobody means and that is answered UNIMPLEMENTED before anything of the call is read.
+class ListedService : public grpc::Service {
+ public:
+  // `method`: "/preheat.v1.Compiler/-"; it must outlive the service.
+  explicit ListedService(const char* method) {
+    AddMethod(new grpc::internal::RpcServiceMethod(
+        method, grpc::internal::RpcMethod::NORMAL_RPC,
+        new grpc::internal::UnknownMethodHandler("this server has no such method")));
+  }
+};
 
 }  // namespace preheat::server
 

@@ -34,7 +34,8 @@ struct Services {
   WorkQueue& replies;
   ByteBudget& outgoing;  // blobs that were read and have not left: a reader that does not read must not fill the memory
   TuningState& tuning;
-  bool verify = true;  // new artifacts, after the reply
+  bool verify = true;         // new artifacts, after the reply
+  bool verify_first = false;  // or before it
   GarbagePolicy garbage;
   std::string spool_folder;                 // for archives that are being imported; emptied at each start
   std::chrono::milliseconds tune_after{0};  // how long work in the background waits for the job that has asked to run

@@ -84,7 +84,12 @@ absl::StatusOr<Outcome> Land(Services& services, const std::string& key, absl::S
   ASSIGN_OR_RETURN(v1::GenerationRecord record, Publish(services, *done));
   services.metrics.ObserveTuning(record.manifest().target(), record.manifest().seconds().tune(), tuning.ratio());
   Tell(record.manifest(), tuning);
-  if (services.verify) StartVerification(services, record);
+  const v1::Evidence::State verified = record.manifest().evidence().state();
+  if (verified == v1::Evidence::FAILED) {
+    services.tuning.GiveUp(key);
+    return NotTuned(key, "the tuned generation was held against the reference and withdrawn");
+  }
+  if (services.verify && verified == v1::Evidence::PENDING) StartVerification(services, record);
   Outcome outcome;
   outcome.key = key;
   outcome.result = v1::COMPILED;
@@ -97,10 +102,13 @@ void Begin(Services& services, const std::shared_ptr<Flight>& flight, const v1::
   if (!task.ok()) return services.inflight.Finish(flight, task.status());
   task->on_progress = [flight](const v1::Progress& progress) { flight->Tell(progress); };
   task->on_end = [&services, flight, key = manifest.key()](absl::StatusOr<v1::TaskDone> done) {
-    absl::StatusOr<Outcome> outcome = Land(services, key, std::move(done));
-    if (!outcome.ok())
-      LogEvent(spdlog::level::info, "not tuned", {{"key", key}, {"reason", std::string(outcome.status().message())}});
-    services.inflight.Finish(flight, std::move(outcome));
+    const DoneFn land = [&services, flight, key](absl::StatusOr<v1::TaskDone> verified) {
+      absl::StatusOr<Outcome> outcome = Land(services, key, std::move(verified));
+      if (!outcome.ok())
+        LogEvent(spdlog::level::info, "not tuned", {{"key", key}, {"reason", std::string(outcome.status().message())}});
+      services.inflight.Finish(flight, std::move(outcome));
+    };
+    done.ok() ? VerifyFirst(services, *std::move(done), land) : land(done.status());
   };
   absl::Status submitted = services.pool.Submit(*std::move(task)).status();
   if (!submitted.ok()) services.inflight.Finish(flight, submitted);

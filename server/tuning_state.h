@@ -12,8 +12,9 @@ namespace preheat::server {
 // What the server knows of tuning beside the flights. Safe from several threads at once.
 class TuningState {
  public:
-  // `store` must outlive it. `when_busy`: measure although other processes use the device.
-  TuningState(cache::Store& store, bool when_busy) : records_(store), when_busy_(when_busy) {}
+  // Both must outlive it. `when_busy`: measure although other processes use the device.
+  TuningState(cache::Store& store, cache::UseLog& uses, bool when_busy)
+      : records_(store, uses), when_busy_(when_busy) {}
 
   cache::TuningIndex& records() { return records_; }
   bool when_busy() const { return when_busy_; }

@@ -21,10 +21,11 @@ constexpr std::chrono::milliseconds kCancelPoll{200};
 constexpr std::chrono::seconds kPatience{20};
 constexpr int kMostResumed = 100;  // each holds its blobs in memory until it is done
 
-using EndFn = std::function<void(absl::StatusOr<v1::TaskDone>)>;
+using BlobMap = google::protobuf::Map<std::string, std::string>;
 
-// With the blobs that a worker needs: plan, code and program.
-absl::StatusOr<PoolTask> TaskFor(Services& services, const v1::Manifest& manifest, const v1::VerifyRequest& request) {
+// With the blobs that a worker needs: plan, code and program, of those at hand or stored.
+absl::StatusOr<PoolTask> TaskFor(Services& services, const v1::Manifest& manifest, const v1::VerifyRequest& request,
+                                 const BlobMap& at_hand) {
   PoolTask task;
   task.target = manifest.target();
   v1::VerifyTask& verify = *task.message.mutable_verify();
@@ -34,16 +35,18 @@ absl::StatusOr<PoolTask> TaskFor(Services& services, const v1::Manifest& manifes
   needed.push_back(manifest.plan());
   needed.push_back(manifest.program());
   for (const v1::BlobRef& blob : needed) {
-    ASSIGN_OR_RETURN(std::string bytes, services.index.blobs().Read(blob.digest()));
-    (*verify.mutable_blobs())[blob.digest()] = std::move(bytes);
+    std::string& bytes = (*verify.mutable_blobs())[blob.digest()];
+    if (auto found = at_hand.find(blob.digest()); found != at_hand.end()) {
+      bytes = found->second;
+    } else {
+      ASSIGN_OR_RETURN(bytes, services.index.blobs().Read(blob.digest()));
+    }
   }
   return task;
 }
 
-void Record(Services& services, const v1::Manifest& manifest, const v1::Evidence& evidence) {
+void Observe(Services& services, const v1::Manifest& manifest, const v1::Evidence& evidence) {
   services.metrics.ObserveVerify(manifest.target(), evidence.seconds(), evidence.state());
-  absl::Status status = services.index.AddEvidence(manifest.key(), manifest.generation(), evidence);
-  if (!status.ok()) spdlog::error("evidence of {} not kept: {}", manifest.key(), std::string(status.message()));
   if (evidence.state() == v1::Evidence::FAILED) {
     LogEvent(spdlog::level::err, "failed verification, withdrawn",
              {{"key", manifest.key()},
@@ -51,6 +54,15 @@ void Record(Services& services, const v1::Manifest& manifest, const v1::Evidence
               {"reason", evidence.reason()}});
   }
 }
+
+void Record(Services& services, const v1::Manifest& manifest, const v1::Evidence& evidence) {
+  Observe(services, manifest, evidence);
+  absl::Status status = services.index.AddEvidence(manifest.key(), manifest.generation(), evidence);
+  if (!status.ok()) spdlog::error("evidence of {} not kept: {}", manifest.key(), std::string(status.message()));
+}
+
+// Whether another attempt would come to the same.
+bool IsLasting(const absl::Status& status) { return !absl::IsCancelled(status) && !absl::IsUnavailable(status); }
 
 // A worker that could not do it has found nothing about the numerics.
 v1::Evidence NotPossible(const absl::Status& status) {
@@ -61,8 +73,8 @@ v1::Evidence NotPossible(const absl::Status& status) {
 }
 
 absl::StatusOr<std::string> Submit(Services& services, const v1::Manifest& manifest, const v1::VerifyRequest& request,
-                                   PoolTask::Priority priority, EndFn on_end) {
-  ASSIGN_OR_RETURN(PoolTask task, TaskFor(services, manifest, request));
+                                   PoolTask::Priority priority, DoneFn on_end) {
+  ASSIGN_OR_RETURN(PoolTask task, TaskFor(services, manifest, request, {}));
   task.priority = priority;
   if (priority == PoolTask::Priority::kBackground) {
     const int64_t patience = std::chrono::milliseconds(kPatience).count();
@@ -70,8 +82,7 @@ absl::StatusOr<std::string> Submit(Services& services, const v1::Manifest& manif
   }
   task.on_end = [&services, manifest, own_inputs = !request.inputs().empty(),
                  on_end](absl::StatusOr<v1::TaskDone> done) {
-    bool lasting = done.ok() || (!absl::IsCancelled(done.status()) && !absl::IsUnavailable(done.status()));
-    if (lasting && !own_inputs) {
+    if (IsLasting(done.status()) && !own_inputs) {
       Record(services, manifest, done.ok() ? done->evidence() : NotPossible(done.status()));
     }
     on_end(std::move(done));
@@ -88,6 +99,23 @@ void StartVerification(Services& services, const v1::GenerationRecord& record) {
       Submit(services, record.manifest(), request, PoolTask::Priority::kBackground, [](absl::StatusOr<v1::TaskDone>) {
       }).status();
   if (!status.ok()) spdlog::warn("{} is not verified: {}", record.manifest().key(), std::string(status.message()));
+}
+
+void VerifyFirst(Services& services, v1::TaskDone done, DoneFn go_on) {
+  if (!services.verify || !services.verify_first || !done.has_manifest()) return go_on(std::move(done));
+  v1::VerifyRequest request;
+  request.set_key(done.manifest().key());
+  absl::StatusOr<PoolTask> task = TaskFor(services, done.manifest(), request, done.blobs());
+  if (!task.ok()) return go_on(task.status());
+  auto held = std::make_shared<v1::TaskDone>(std::move(done));
+  task->on_end = [&services, held, go_on](absl::StatusOr<v1::TaskDone> verified) {
+    if (!IsLasting(verified.status())) return go_on(verified.status());
+    v1::Manifest& manifest = *held->mutable_manifest();
+    *manifest.mutable_evidence() = verified.ok() ? verified->evidence() : NotPossible(verified.status());
+    Observe(services, manifest, manifest.evidence());
+    go_on(std::move(*held));
+  };
+  if (absl::Status submitted = services.pool.Submit(*std::move(task)).status(); !submitted.ok()) go_on(submitted);
 }
 
 void ResumeVerifications(Services& services) {

@@ -19,7 +19,7 @@ const char* Verified(v1::Evidence::State state) {
   return state == v1::Evidence::NOT_POSSIBLE ? "unable" : StateName(state);
 }
 
-absl::StatusOr<Outcome> Ls(Context& context) {
+absl::StatusOr<Outcome> Ls(Context& context, bool all) {
   ASSIGN_OR_RETURN(v1::ListReply reply, context.client().List());
   Json entries = Json::array();
   Table table({{.header = "key"},
@@ -31,8 +31,12 @@ absl::StatusOr<Outcome> Ls(Context& context) {
                {.header = "hits", .right = true},
                {.header = "compile", .right = true, .optional = true},
                {.header = "used", .right = true}});
-  int64_t bytes = 0;
+  int64_t bytes = 0, hidden = 0;
   for (const v1::Entry& entry : reply.entries()) {
+    if (entry.withdrawn() && !all) {
+      ++hidden;
+      continue;
+    }
     entries.push_back({{"key", entry.key()},
                        {"name", entry.name()},
                        {"target", entry.target()},
@@ -44,20 +48,27 @@ absl::StatusOr<Outcome> Ls(Context& context) {
                        {"last_used", Time(entry.last_used_unix_ms())},
                        {"hits", entry.hits()},
                        {"compile_seconds", Number(entry.compile_seconds())},
-                       {"pinned", entry.pinned()}});
+                       {"pinned", entry.pinned()},
+                       {"withdrawn", entry.withdrawn()}});
     table.Add({entry.key().substr(0, 12), entry.name(), entry.target(),
                absl::StrCat(entry.generation(), entry.tuned() ? "t" : "", entry.pinned() ? "p" : ""),
                Verified(entry.verified()), HumanBytes(entry.bytes()), absl::StrCat(entry.hits()),
                HumanSeconds(entry.compile_seconds()), Age(entry.last_used_unix_ms())});
     bytes += entry.bytes();
   }
-  return Outcome{
-      {{"entries", entries}},
-      absl::StrCat(table.empty() ? "" : table.Render(), reply.entries_size(), " entries, ", HumanBytes(bytes), "\n")};
+  const std::string more = hidden > 0 ? absl::StrCat("; ", hidden, " withdrawn, see ls --all") : "";
+  return Outcome{{{"entries", entries}},
+                 absl::StrCat(table.empty() ? "" : table.Render(), reply.entries_size() - hidden, " entries, ",
+                              HumanBytes(bytes), more, "\n")};
 }
 
 }  // namespace
 
-Command AddLs(CLI::App& root) { return {root.add_subcommand("ls", "what the cache holds"), Ls}; }
+Command AddLs(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("ls", "what the cache holds");
+  auto all = std::make_shared<bool>(false);
+  app->add_flag("--all", *all, "what was withdrawn, too: it failed verification, or a part of it is lost");
+  return {app, [all](Context& context) { return Ls(context, *all); }};
+}
 
 }  // namespace preheat::cli

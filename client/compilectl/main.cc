@@ -12,6 +12,7 @@
 #include "client/compilectl/command.h"
 #include "client/compilectl/report.h"
 #include "compiler/support/error.h"
+#include "compiler/support/version.h"
 
 namespace preheat::cli {
 namespace {
@@ -84,7 +85,7 @@ int Main(int argc, char** argv) {
   CLI::App app("Preheat compiles tensor programs once and keeps the result.", "compilectl");
   Globals globals;
   AddGlobals(app, globals);
-  app.set_version_flag("--version", absl::StrCat("compilectl ", PREHEAT_VERSION));
+  app.set_version_flag("--version", absl::StrCat("compilectl ", Version()));
   app.require_subcommand(1);
   const std::vector<Command> commands = AddCommands(app);
   // Known before the flags are: an error in them is a document too.

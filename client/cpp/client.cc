@@ -3,6 +3,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <initializer_list>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/ask_by_digest.h"
 #include "client/cpp/connection.h"
 #include "client/cpp/environment.h"
 #include "client/cpp/local_cache.h"
@@ -18,6 +20,7 @@
 #include "compiler/support/digest.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
+#include "proto/source_digest.h"
 
 namespace preheat {
 namespace {
@@ -44,13 +47,12 @@ ClientOptions WithEnvironment(ClientOptions options) {
   return options;
 }
 
-// What the answer depends on, of this client's side: the request without names and without debug information.
+// What the answer depends on, of this client's side: the request without names, its source by digest.
 std::string Alias(v1::CompileRequest request) {
   request.clear_name();
   request.clear_job_id();
   request.clear_have_blobs();
   request.clear_inline_blobs();
-  if (request.source().has_program()) request.mutable_source()->mutable_program()->clear_debug_info();
   std::string bytes;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
@@ -86,7 +88,9 @@ class Client::Impl {
   absl::StatusOr<std::string> ReadBlob(const v1::BlobRef& blob);
 
  private:
-  absl::StatusOr<v1::CompileResult> Ask(const v1::CompileRequest& request, const ProgressFn& progress);
+  absl::StatusOr<v1::CompileResult> Ask(const v1::CompileRequest& request, const v1::CompileRequest& by_digest,
+                                        const ProgressFn& progress);
+  absl::StatusOr<v1::CompileResult> Send(const v1::CompileRequest& request, const ProgressFn& progress);
   std::optional<v1::CompileResult> FromCache(const std::string& alias) const;
   void CountLocalHit(const std::string& key);
   void ReportLocalHits();
@@ -95,6 +99,7 @@ class Client::Impl {
   Connection connection_;
   const LocalCache cache_;
   const v1::ClientEnvironment environment_;
+  std::atomic<bool> sends_sources_{false};  // the server knows no digests
   std::mutex mutex_;
   v1::LocalHits local_hits_;  // guarded by mutex_; not reported yet
 };
@@ -118,13 +123,15 @@ v1::CompileRequest Client::Impl::MakeRequest(const v1::Source& source, const Req
 }
 
 absl::StatusOr<v1::CompileResult> Client::Impl::Request(v1::CompileRequest request, const ProgressFn& progress) {
-  const std::string alias = Alias(request);
+  v1::CompileRequest by_digest = ByDigest(request, SourceDigest(*request.mutable_source()));
+  const std::string alias = Alias(by_digest);
   if (request.inline_blobs()) {
     for (const v1::BlobRef& blob : NeededToRun(cache_.ReadResult(alias).value_or(v1::CompileResult()).manifest())) {
       if (cache_.HasBlob(blob.digest())) request.add_have_blobs(blob.digest());
     }
+    *by_digest.mutable_have_blobs() = request.have_blobs();
   }
-  absl::StatusOr<v1::CompileResult> result = Ask(request, progress);
+  absl::StatusOr<v1::CompileResult> result = Ask(request, by_digest, progress);
   if (absl::IsUnavailable(result.status()) && options_.offline && !request.lookup_only()) {
     if (std::optional<v1::CompileResult> kept = FromCache(alias)) {
       CountLocalHit(kept->key());
@@ -140,7 +147,18 @@ absl::StatusOr<v1::CompileResult> Client::Impl::Request(v1::CompileRequest reque
   return result;
 }
 
-absl::StatusOr<v1::CompileResult> Client::Impl::Ask(const v1::CompileRequest& request, const ProgressFn& progress) {
+absl::StatusOr<v1::CompileResult> Client::Impl::Ask(const v1::CompileRequest& request,
+                                                    const v1::CompileRequest& by_digest, const ProgressFn& progress) {
+  if (sends_sources_ || !IsLarge(request.source())) return Send(request, progress);
+  absl::StatusOr<v1::CompileResult> result = Send(by_digest, progress);
+  const Need need = NeedAfter(result.status(), result.ok() ? result->result() : v1::RESULT_UNSPECIFIED);
+  if (need == Need::kSourceEverywhere) sends_sources_ = true;
+  if (need != Need::kNothing) return Send(request, progress);
+  if (result.ok()) NameBoundary(request.source(), *result);
+  return result;
+}
+
+absl::StatusOr<v1::CompileResult> Client::Impl::Send(const v1::CompileRequest& request, const ProgressFn& progress) {
   v1::CompileResult result;
   RETURN_IF_ERROR(connection_.Call([&](grpc::ClientContext& context) {
     auto stream = connection_.compiler().Compile(&context, request);

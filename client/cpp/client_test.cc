@@ -13,6 +13,7 @@
 #include "proto/preheat/v1/cache.grpc.pb.h"
 #include "proto/preheat/v1/compile.grpc.pb.h"
 #include "proto/preheat/v1/rpc_status.pb.h"
+#include "proto/source_digest.h"
 
 namespace preheat {
 namespace {
@@ -23,6 +24,8 @@ class Faulty : public v1::Compiler::Service, public v1::Cache::Service {
   std::atomic<int> unavailable{0};  // calls to refuse before one is answered
   std::atomic<int> busy{0};         // calls of Stats to refuse for a while
   std::atomic<int> calls{0};
+  bool knows_digests = true;  // as versions before 0.2 do not
+  std::string known;          // the digest of the one program that it has
   std::string blob = "the plan";
   std::string sent;  // what ReadBlob sends; the blob when empty
   std::mutex mutex;
@@ -39,11 +42,19 @@ class Faulty : public v1::Compiler::Service, public v1::Cache::Service {
     last = *request;
     if (unavailable-- > 0) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
     v1::CompileEvent event;
+    if (!request->source_digest().empty() && !knows_digests)
+      return Refusal("invalid_request", std::nullopt, "source", grpc::StatusCode::INVALID_ARGUMENT);
+    if (!request->source_digest().empty() && request->source_digest() != known) {
+      event.mutable_done()->set_result(v1::SOURCE_NEEDED);
+      events->Write(event);
+      return grpc::Status::OK;
+    }
     event.mutable_progress()->set_stage("passes");
     events->Write(event);
     v1::CompileResult& result = *event.mutable_done();
     result.set_key("k");
     result.set_result(v1::COMPILED);
+    result.add_inputs();
     result.mutable_manifest()->mutable_plan()->set_digest(Digest(blob));
     result.mutable_manifest()->mutable_plan()->set_size_bytes(static_cast<int64_t>(blob.size()));
     events->Write(event);
@@ -54,9 +65,11 @@ class Faulty : public v1::Compiler::Service, public v1::Cache::Service {
     if (busy-- > 0) return Refusal("queue_full", 20);
     return Refusal("quota", std::nullopt);
   }
-  static grpc::Status Refusal(const std::string& kind, std::optional<int> wait_ms) {
+  static grpc::Status Refusal(const std::string& kind, std::optional<int> wait_ms, const std::string& where = "",
+                              grpc::StatusCode code = grpc::StatusCode::RESOURCE_EXHAUSTED) {
     v1::Error error;
-    error.set_code("RESOURCE_EXHAUSTED");
+    error.set_code(code == grpc::StatusCode::INVALID_ARGUMENT ? "INVALID_ARGUMENT" : "RESOURCE_EXHAUSTED");
+    error.set_where(where);
     error.set_kind(kind);
     error.set_message("enough for today");
     error.set_fix("tomorrow");
@@ -71,7 +84,7 @@ class Faulty : public v1::Compiler::Service, public v1::Cache::Service {
       more.set_type_url("type.googleapis.com/google.rpc.RetryInfo");
       more.set_value(retry.SerializeAsString());
     }
-    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "text", details.SerializeAsString());
+    return grpc::Status(code, "text", details.SerializeAsString());
   }
   grpc::Status ReportLocalHits(grpc::ServerContext*, const v1::LocalHits* request, v1::LocalHitsReply*) override {
     std::lock_guard lock(mutex);
@@ -199,6 +212,42 @@ TEST_F(ClientTest, AnswersFromTheLocalCacheOnlyWhileNobodyElseDoes) {
   faulty_.unavailable = 0;
   ASSERT_TRUE(client.Request({}, {}).ok());
   EXPECT_EQ(faulty_.hits.hits().at("k"), 1) << "told once the server is back";
+}
+
+v1::Source LargeSource() {
+  v1::Source source;
+  v1::Program& program = *source.mutable_program();
+  for (int i = 0; i < 2000; ++i) program.add_nodes()->set_op("aten.relu.default");
+  program.mutable_debug_info()->add_input_names("ids");
+  return source;
+}
+
+TEST_F(ClientTest, AsksForLargeProgramsByDigestFirst) {
+  v1::Source source = LargeSource();
+  Client client(Options());
+  ASSERT_TRUE(client.Request(source, {}).ok());
+  EXPECT_EQ(faulty_.calls, 2) << "by digest, then whole";
+  EXPECT_EQ(faulty_.last.source().SerializeAsString(), source.SerializeAsString());
+  EXPECT_EQ(faulty_.last.source_digest(), "");
+
+  faulty_.known = SourceDigest(source);
+  auto hit = client.Request(source, {});
+  ASSERT_TRUE(hit.ok()) << hit.status();
+  EXPECT_EQ(faulty_.calls, 3);
+  EXPECT_FALSE(faulty_.last.has_source());
+  EXPECT_EQ(hit->inputs(0).name(), "ids") << "the server has not seen the name";
+
+  ASSERT_TRUE(client.Request({}, {}).ok());
+  EXPECT_EQ(faulty_.last.source_digest(), "") << "what is small is sent at once";
+}
+
+TEST_F(ClientTest, SendsProgramsToServersThatKnowNoDigests) {
+  faulty_.knows_digests = false;
+  Client client(Options());
+  ASSERT_TRUE(client.Request(LargeSource(), {}).ok());
+  EXPECT_EQ(faulty_.calls, 2);
+  ASSERT_TRUE(client.Request(LargeSource(), {}).ok());
+  EXPECT_EQ(faulty_.calls, 3) << "it has been told once";
 }
 
 TEST_F(ClientTest, AServerThatIsNotThereIsUnreachable) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "absl/strings/numbers.h"
+#include "compiler/support/version.h"
 #include "kernels/runtime/preheat_runtime.h"
 
 namespace preheat {
@@ -31,7 +32,7 @@ v1::ClientEnvironment HostEnvironment() {
   environment.set_cpu(preheat_host_target());
   environment.set_threads(Threads());
   environment.set_glibc(gnu_get_libc_version());
-  environment.set_client_version(PREHEAT_VERSION);
+  environment.set_client_version(Version());
   return environment;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/ask_by_digest.h"
 #include "compiler/support/digest.h"
 #include "compiler/support/error.h"
 #include "compiler/support/retry_after.h"
@@ -30,9 +31,15 @@ std::string Describe(const absl::Status& status) {
 
 }  // namespace
 
-// A request and all that it takes to answer it.
+// A question and all that it takes to answer it.
 struct LoadClient::Round {
-  absl::Time begun = absl::Now();
+  explicit Round(std::shared_ptr<const Question> asked) : question(std::move(asked)), by_digest(question->large) {}
+
+  const v1::CompileRequest& request() const { return by_digest ? question->by_digest : question->whole; }
+
+  const std::shared_ptr<const Question> question;
+  const absl::Time begun = absl::Now();
+  bool by_digest;
   v1::CompileResult result;
   std::atomic<int> missing{0};       // blobs
   std::atomic<int64_t> bytes{0};     // verified
@@ -41,8 +48,7 @@ struct LoadClient::Round {
 
 class LoadClient::Compile : public grpc::ClientReadReactor<v1::CompileEvent> {
  public:
-  Compile(LoadClient& client, std::shared_ptr<const v1::CompileRequest> request)
-      : client_(client), request_(std::move(request)), round_(std::make_shared<Round>()) {}
+  Compile(LoadClient& client, std::shared_ptr<Round> round) : client_(client), round_(std::move(round)) {}
 
   void Start() {
     absl::Status ready = client_.connection_.Prepare(context_, absl::Now() + client_.options_.client.deadline,
@@ -52,7 +58,7 @@ class LoadClient::Compile : public grpc::ClientReadReactor<v1::CompileEvent> {
       delete this;
       return;
     }
-    client_.connection_.compiler().async()->Compile(&context_, request_.get(), this);
+    client_.connection_.compiler().async()->Compile(&context_, &round_->request(), this);
     StartRead(&event_);
     StartCall();
   }
@@ -70,7 +76,6 @@ class LoadClient::Compile : public grpc::ClientReadReactor<v1::CompileEvent> {
 
  private:
   LoadClient& client_;
-  const std::shared_ptr<const v1::CompileRequest> request_;
   std::shared_ptr<Round> round_;
   grpc::ClientContext context_;
   v1::CompileEvent event_;
@@ -132,11 +137,13 @@ void LoadClient::Wait() {
 }
 
 void LoadClient::AskOrEnd() {
-  if (absl::Now() < end_) return (new Compile(*this, options_.next()))->Start();
+  if (absl::Now() < end_) return Ask(std::make_shared<Round>(options_.next()));
   std::lock_guard lock(mutex_);
   running_ = false;
   ended_.notify_all();
 }
+
+void LoadClient::Ask(std::shared_ptr<Round> round) { (new Compile(*this, std::move(round)))->Start(); }
 
 // Like any client: as long as the server says, or longer each time.
 void LoadClient::Pause(const absl::Status& status) {
@@ -147,6 +154,8 @@ void LoadClient::Pause(const absl::Status& status) {
 }
 
 void LoadClient::Answered(std::shared_ptr<Round> round, const absl::Status& status) {
+  const bool by_digest = std::exchange(round->by_digest, false);
+  if (by_digest && NeedAfter(status, round->result.result()) != Need::kNothing) return Ask(std::move(round));
   if (!status.ok()) {
     if (absl::Now() < end_) tally_.AddError(Describe(status));
     return Pause(status);

@@ -20,11 +20,17 @@ namespace preheat::load {
 // between requests, so that each is that of a fresh process. Driven by gRPC's threads; costs none of its own.
 class LoadClient {
  public:
+  // One question, as our clients ask it (client/cpp/ask_by_digest.h).
+  struct Question {
+    v1::CompileRequest whole;
+    v1::CompileRequest by_digest;  // of a large program
+    bool large = false;
+  };
   struct Options {
     ClientOptions client;
     bool fetch_all = true;  // every blob that the manifest names, held against its digest; else none
-    // The next request to send. Called by one thread at a time.
-    std::function<std::shared_ptr<const v1::CompileRequest>()> next;
+    // The next one to ask. Called by one thread at a time.
+    std::function<std::shared_ptr<const Question>()> next;
   };
   explicit LoadClient(Options options);
   ~LoadClient();
@@ -42,6 +48,7 @@ class LoadClient {
   struct Round;
 
   void AskOrEnd();
+  void Ask(std::shared_ptr<Round> round);
   void Answered(std::shared_ptr<Round> round, const absl::Status& status);
   void Fetch(const std::shared_ptr<Round>& round);
   void Fetched(const std::shared_ptr<Round>& round);

@@ -9,17 +9,20 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/compilectl/model.h"
+#include "client/cpp/ask_by_digest.h"
 #include "client/load/load_client.h"
 #include "client/load/made_programs.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
+#include "proto/source_digest.h"
 
 namespace preheat::load {
 namespace {
 
-using RequestPtr = std::shared_ptr<const v1::CompileRequest>;
+using QuestionPtr = std::shared_ptr<const LoadClient::Question>;
 
 constexpr int kWarmingThreads = 8;
 constexpr absl::Duration kRestPoll = absl::Milliseconds(200);
@@ -50,7 +53,7 @@ v1::Source SourceOf(v1::Program program) {
   return source;
 }
 
-// What is asked, made once: a client that serialized a model anew for each request would be what is measured.
+// What is asked, made and hashed once: a client that read a model anew for each request would be what is measured.
 class Requests {
  public:
   Requests(const LoadOptions& options, const Client& client) : options_(options), client_(client) {}
@@ -68,10 +71,10 @@ class Requests {
     return absl::OkStatus();
   }
 
-  const std::vector<RequestPtr>& known() const { return known_; }
+  const std::vector<QuestionPtr>& known() const { return known_; }
 
   // Client number `client` goes round the known programs, each from another place, and now and then asks for a new one.
-  std::function<RequestPtr()> For(int client) {
+  std::function<QuestionPtr()> For(int client) {
     auto turn = std::make_shared<size_t>(static_cast<size_t>(client));
     auto random = std::make_shared<std::mt19937_64>(options_.seed * kMostClients + static_cast<uint64_t>(client));
     return [this, turn, random] {
@@ -81,17 +84,20 @@ class Requests {
   }
 
  private:
-  RequestPtr Make(const v1::Source& source, const std::string& name) const {
+  QuestionPtr Make(const v1::Source& source, const std::string& name) const {
     RequestOptions options;
     options.name = name;
     options.mode = v1::FAST;
     options.extern_allowed = true;
-    v1::CompileRequest request = client_.MakeRequest(source, options);
-    request.set_inline_blobs(options_.fetch_all);
-    return std::make_shared<const v1::CompileRequest>(std::move(request));
+    auto made = std::make_shared<LoadClient::Question>();
+    made->whole = client_.MakeRequest(source, options);
+    made->whole.set_inline_blobs(options_.fetch_all);
+    made->large = IsLarge(source);
+    if (made->large) made->by_digest = ByDigest(made->whole, SourceDigest(*made->whole.mutable_source()));
+    return made;
   }
   // Of a seed that no run has had before.
-  RequestPtr New() {
+  QuestionPtr New() {
     const uint32_t index = misses_++;
     return Make(SourceOf(MakeProgram(fresh_seed_, index % kMostKeys)), "load-miss");
   }
@@ -100,43 +106,46 @@ class Requests {
   const Client& client_;
   const uint64_t fresh_seed_ = (uint64_t{std::random_device{}()} << 28 ^ std::random_device{}()) | uint64_t{1} << 59;
   std::atomic<uint32_t> misses_{0};
-  std::vector<RequestPtr> known_;
+  std::vector<QuestionPtr> known_;
 };
 
 // Returns how many had to be compiled.
-absl::StatusOr<int64_t> Warm(Client& client, const std::vector<RequestPtr>& requests) {
+absl::StatusOr<int64_t> Warm(Client& client, const std::vector<QuestionPtr>& questions) {
   std::atomic<size_t> next{0};
   std::atomic<int64_t> compiled{0};
   std::mutex mutex;
   absl::Status failed;  // guarded by mutex: the first
   const auto work = [&] {
-    for (size_t i = next++; i < requests.size(); i = next++) {
+    for (size_t i = next++; i < questions.size(); i = next++) {
+      const v1::CompileRequest& asked = questions[i]->whole;
       RequestOptions options;
-      options.name = requests[i]->name();
+      options.name = asked.name();
       options.mode = v1::FAST;
       options.extern_allowed = true;
-      auto result = client.Request(requests[i]->source(), options);
+      auto result = client.Request(asked.source(), options);
       if (result.ok() && result->result() == v1::COMPILED) ++compiled;
       if (result.ok()) continue;
       std::lock_guard lock(mutex);
       failed.Update(result.status());
-      next = requests.size();
+      next = questions.size();
     }
   };
   std::vector<std::thread> threads;
-  for (size_t i = 0; i < std::min<size_t>(kWarmingThreads, requests.size()); ++i) threads.emplace_back(work);
+  for (size_t i = 0; i < std::min<size_t>(kWarmingThreads, questions.size()); ++i) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
   RETURN_IF_ERROR(failed);
   return compiled.load();
 }
 
-// What was just compiled is verified in the background, which would be measured too.
+// What was just compiled is verified in the background, which would be measured too. Who tunes gives way to work, and
+// may go on for minutes.
 absl::Status WaitUntilWorkersRest(Client& client) {
   const absl::Time until = absl::Now() + kLongestRest;
   for (int quiet = 0; quiet < 3 && absl::Now() < until;) {
     ASSIGN_OR_RETURN(v1::ListWorkersReply reply, client.ListWorkers());
-    const bool busy = std::any_of(reply.workers().begin(), reply.workers().end(),
-                                  [](const v1::WorkerInfo& worker) { return worker.state() == "busy"; });
+    const bool busy = std::any_of(reply.workers().begin(), reply.workers().end(), [](const v1::WorkerInfo& worker) {
+      return worker.state() == "busy" && !absl::StartsWith(worker.task(), "tune ");
+    });
     quiet = busy ? 0 : quiet + 1;
     absl::SleepFor(kRestPoll);
   }

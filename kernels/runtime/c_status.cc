@@ -1,9 +1,6 @@
 #include "kernels/runtime/c_status.h"
 
-#include <memory>
 #include <string>
-
-#include "compiler/support/error.h"
 
 struct preheat_status {
   std::string code;
@@ -15,16 +12,6 @@ namespace preheat::runtime {
 preheat_status* ToC(const absl::Status& status) {
   if (status.ok()) return nullptr;
   return new preheat_status{CodeName(status.code()), GetError(status)};
-}
-
-absl::Status FromC(preheat_status* status) {
-  if (status == nullptr) return absl::OkStatus();
-  const std::unique_ptr<preheat_status> owned(status);
-  for (int code = 1; code <= 16; ++code) {
-    const auto known = static_cast<absl::StatusCode>(code);
-    if (CodeName(known) == owned->code) return MakeError(known, owned->error);
-  }
-  return MakeError(absl::StatusCode::kUnknown, owned->error);
 }
 
 }  // namespace preheat::runtime

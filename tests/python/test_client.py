@@ -17,7 +17,7 @@ import preheat
 import pytest
 import torch
 from preheat import backend, client
-from preheat._proto import artifact_pb2, cache_pb2, program_pb2
+from preheat._proto import artifact_pb2, cache_pb2, program_pb2, rpc_status_pb2
 from preheat._proto import compile_pb2 as pb
 from preheat.config import Config
 from preheat.local_cache import LocalCache, digest
@@ -85,6 +85,54 @@ def test_nobody_answers() -> None:
     with pytest.raises(preheat.PreheatError, match="compilectl server start") as error:
         ask("localhost:1", deadline=2)
     assert error.value.kind == "unreachable"
+
+
+def large_program() -> program_pb2.Program:
+    nodes = [program_pb2.Node(op="aten.relu.default", debug_id=i) for i in range(2000)]
+    return program_pb2.Program(format=1, nodes=nodes, debug_info=program_pb2.DebugInfo(input_names=["ids"]))
+
+
+def test_large_programs_are_asked_for_by_digest(server: FaultyServer) -> None:
+    known: list[str] = []
+
+    def answer(request: pb.CompileRequest, context: Any) -> Iterator[pb.CompileEvent]:
+        if request.source_digest and request.source_digest not in known:
+            return iter([pb.CompileEvent(done=pb.CompileResult(result=pb.SOURCE_NEEDED))])
+        return done(inputs=[pb.InputInfo()])(request, context)
+
+    server.answer = answer
+    one = preheat.Client(Config.make({"server": server.address}))
+    assert one.request(large_program()).key == "k"
+    first, second = server.requests
+    assert first.source_digest and not first.HasField("source")
+    assert second.source.program == large_program() and not second.source_digest
+
+    known.append(first.source_digest)
+    hit = one.request(large_program())
+    assert len(server.requests) == 3
+    assert [i.name for i in hit.inputs] == ["ids"]  # which the server has not seen
+    other = large_program()
+    other.nodes[7].op = "aten.neg.default"
+    one.request(other)
+    assert len(server.requests) == 5  # another digest
+
+
+def test_servers_that_know_no_digests_are_sent_programs(server: FaultyServer) -> None:
+    error = pb.Error(code="INVALID_ARGUMENT", kind="invalid_request", message="no program", where="source")
+    details = rpc_status_pb2.RpcStatus()
+    details.details.add(type_url="type.googleapis.com/preheat.v1.Error", value=error.SerializeToString())
+
+    def answer(request: pb.CompileRequest, context: Any) -> Iterator[pb.CompileEvent]:
+        if request.HasField("source"):
+            return done()(request, context)
+        context.set_trailing_metadata([("grpc-status-details-bin", details.SerializeToString())])
+        context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no program")
+
+    server.answer = answer
+    one = preheat.Client(Config.make({"server": server.address}))
+    assert one.request(large_program()).key == "k"
+    assert one.request(large_program()).key == "k"
+    assert [r.HasField("source") for r in server.requests] == [False, True, True]
 
 
 def test_the_servers_own_error(server: FaultyServer) -> None:

@@ -14,7 +14,10 @@ import preheat
 import pytest
 import torch
 from conftest import compilectl
-from preheat import program
+from preheat import client, program
+from preheat._proto import compile_pb2 as pb
+from preheat._proto import program_pb2
+from preheat.config import Config
 from torch import nn
 from torch.testing import assert_close
 
@@ -50,6 +53,38 @@ def test_inference_is_compiled_then_fetched() -> None:
     assert first[0]["key"] == second[0]["key"] and first[0]["kernels_after"] < first[0]["kernels_before"]
     assert first[0]["extern_ops"] == {} and first[0]["native_ops"]
     assert preheat.report().seconds_saved > 0
+
+
+def test_what_is_stored_is_fetched_without_sending_the_program(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server knows large programs by the digest that this client's Protobuf gives them."""
+
+    def deep(x: torch.Tensor) -> torch.Tensor:
+        for i in range(200):
+            x = torch.sin(x * (1 + i / 256))
+        return x
+
+    made = []
+    request = preheat.Client.request
+
+    def note(self: preheat.Client, program_: program_pb2.Program, *args: Any, **options: Any) -> pb.CompileResult:
+        made.append(program_)
+        return request(self, program_, *args, **options)
+
+    monkeypatch.setattr(preheat.Client, "request", note)
+    check(deep, torch.randn(3, 8))
+    (deep_program,) = made
+    assert deep_program.ByteSize() > client._LARGE and deep_program.debug_info.locations
+
+    def no_program(*_: Any) -> pb.CompileRequest:
+        raise AssertionError("the program was sent")
+
+    monkeypatch.setattr(client, "_with_program", no_program)
+    again = preheat.Client(Config.make({"server": service}))
+    assert again.request(deep_program).result == pb.HIT
+    other = program_pb2.Program()
+    other.CopyFrom(deep_program)
+    other.ClearField("debug_info")
+    assert again.request(other).result == pb.HIT
 
 
 def test_another_process_fetches(tmp_path: pathlib.Path) -> None:

@@ -32,6 +32,7 @@ from preheat.local_cache import LocalCache, digest
 
 _MODES = {"fast": pb.FAST, "tuned": pb.TUNED, "background": pb.BACKGROUND}
 _MAX_REPLY = 256 << 20
+_LARGE = 16384  # bytes of a program: a round trip takes less than sending, parsing and hashing as many
 _CONNECT_SECONDS = 3.0  # a server that has not answered a dial by then is not there
 _SETTINGS = b"\x04"  # the type of the frame that an HTTP/2 server sends first
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)  # a client's, without settings
@@ -52,6 +53,7 @@ class Client:
         self.cache = LocalCache(self.config.cache_dir)
         self._lock = threading.Lock()
         self._local_hits: dict[str, int] = {}  # not reported yet
+        self._sends_programs = False  # the server's version knows none by its digest
 
     def compile(self, program: program_pb2.Program, name: str = "", freeze: bool | None = None) -> runtime.Executable:
         """Fetches the program's artifact, compiled now if nobody did before, and loads it."""
@@ -71,7 +73,7 @@ class Client:
         if (known := self.cache.read_result(alias)) is not None:
             request.have_blobs.extend(b.digest for b in _needed(known.manifest) if self.cache.has_blob(b.digest))
         try:
-            result = self._compile(request)
+            result = self._compile(request, program)
         except PreheatError as error:
             kept = self.cache.read_result(alias) if error.kind == "unreachable" else None
             if kept is None or not all(self.cache.has_blob(b.digest) for b in _needed(kept.manifest)):
@@ -112,19 +114,20 @@ class Client:
     # --- Calls ---
 
     def _make_request(self, program: program_pb2.Program, name: str, freeze: bool) -> pb.CompileRequest:
+        """By the program's digest: most are stored already when a job asks, and it travels faster than they do."""
         config = self.config
         return pb.CompileRequest(
-            source=pb.Source(program=program), target=_target(program, config.target), mode=_MODES[config.mode],
+            source_digest=_source_digest(program), target=_target(program, config.target), mode=_MODES[config.mode],
             exclude=config.exclude, freeze=freeze, environment=runtime.environment(), name_space=config.name_space,
             job_id=config.job_id, name=name, extern_allowed=True, inline_blobs=True,
         )  # fmt: skip
 
-    def _compile(self, request: pb.CompileRequest) -> pb.CompileResult:
+    def _compile(self, request: pb.CompileRequest, program: program_pb2.Program) -> pb.CompileResult:
         """Asks again as long as the server says so, at least a random while later each time."""
         deadline = time.monotonic() + self.config.deadline
         for ceiling in itertools.chain((0.05, 0.1, 0.2, 0.4, 0.8, 1.6), itertools.repeat(2.0)):
             try:
-                return self._compile_once(request)
+                return self._compile_once(request, program)
             except PreheatError as error:
                 wait = (error.retry_after or 0) + random.uniform(ceiling / 2, ceiling)
                 if error.retry_after is None or time.monotonic() + wait > deadline:
@@ -132,18 +135,44 @@ class Client:
                 time.sleep(wait)
         raise AssertionError("unreachable")
 
-    def _compile_once(self, request: pb.CompileRequest) -> pb.CompileResult:
+    def _compile_once(self, request: pb.CompileRequest, program: program_pb2.Program) -> pb.CompileResult:
         with self._call("/preheat.v1.Compiler/Compile") as (channel, timeout, metadata):
-            stub = channel.unary_stream(
-                "/preheat.v1.Compiler/Compile", pb.CompileRequest.SerializeToString, pb.CompileEvent.FromString
-            )
-            failed: pb.Error | None = None
-            for event in _heard(stub(request, timeout=timeout, metadata=metadata), _SILENCE_SECONDS):
-                if event.HasField("error"):
-                    failed = event.error  # the call's status, which follows, says more
-                if event.HasField("done"):
-                    self._report_local_hits(channel, metadata)
-                    return event.done
+            result = None
+            if not self._sends_programs and program.ByteSize() >= _LARGE:
+                result = self._ask_by_digest(channel, timeout, metadata, request)
+            if result is not None:
+                _name_boundary(program, result)
+            else:
+                result = self._ask(channel, timeout, metadata, _with_program(request, program))
+            self._report_local_hits(channel, metadata)
+            return result
+
+    def _ask_by_digest(
+        self, channel: grpc.Channel, timeout: float, metadata: list[tuple[str, str]], request: pb.CompileRequest
+    ) -> pb.CompileResult | None:
+        """Nothing when the server has to see the program."""
+        try:
+            result = self._ask(channel, timeout, metadata, request)
+        except grpc.RpcError as error:
+            failed = self._from_rpc(error, "Compile")
+            if failed.kind != "invalid_request" or failed.where != "source":
+                raise
+            self._sends_programs = True
+            return None
+        return None if result.result == pb.SOURCE_NEEDED else result
+
+    def _ask(
+        self, channel: grpc.Channel, timeout: float, metadata: list[tuple[str, str]], request: pb.CompileRequest
+    ) -> pb.CompileResult:
+        stub = channel.unary_stream(
+            "/preheat.v1.Compiler/Compile", pb.CompileRequest.SerializeToString, pb.CompileEvent.FromString
+        )
+        failed: pb.Error | None = None
+        for event in _heard(stub(request, timeout=timeout, metadata=metadata), _SILENCE_SECONDS):
+            if event.HasField("error"):
+                failed = event.error  # the call's status, which follows, says more
+            if event.HasField("done"):
+                return event.done
         if failed is not None:  # of a server that says it in the event alone
             raise PreheatError(failed.code, failed.kind, failed.message, failed.where, failed.fix)
         raise PreheatError("INTERNAL", "no_answer", "the server ended the call without an answer", self.config.server)
@@ -297,12 +326,42 @@ def _target(program: program_pb2.Program, chosen: str) -> str:
     return runtime.cuda_target() if chosen == "cuda" else chosen or "cpu"
 
 
+def _source_digest(program: program_pb2.Program) -> str:
+    """As proto/source_digest.h has it: what the server knows a program by."""
+    source = pb.Source(program=program)
+    _clear_debug_info(source.program)
+    return digest(source.SerializeToString(deterministic=True))
+
+
+def _clear_debug_info(program: program_pb2.Program) -> None:
+    program.ClearField("debug_info")
+    for node in program.nodes:
+        node.ClearField("debug_id")
+        for block in node.blocks:
+            _clear_debug_info(block)
+
+
+def _with_program(request: pb.CompileRequest, program: program_pb2.Program) -> pb.CompileRequest:
+    whole = pb.CompileRequest()
+    whole.CopyFrom(request)
+    whole.ClearField("source_digest")
+    whole.source.program.CopyFrom(program)
+    return whole
+
+
+def _name_boundary(program: program_pb2.Program, result: pb.CompileResult) -> None:
+    """What the server has not seen: the names that the program's own debug information has."""
+    names = program.debug_info
+    for infos, known in ((result.inputs, names.input_names), (result.outputs, names.output_names)):
+        for info, name in zip(infos, itertools.chain(known, itertools.repeat("")), strict=False):
+            info.name = name
+
+
 def _alias(request: pb.CompileRequest) -> str:
-    """What the answer depends on, of this side: the request without names and debug information."""
+    """What the answer depends on, of this side: the request without names, its program by digest."""
     plain = pb.CompileRequest()
     plain.CopyFrom(request)
     plain.name = plain.job_id = ""
     del plain.have_blobs[:]
     plain.inline_blobs = False
-    plain.source.program.ClearField("debug_info")
     return digest(plain.SerializeToString(deterministic=True))
