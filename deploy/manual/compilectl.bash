@@ -44,7 +44,7 @@ _compilectl() {
     "verify") words="--dim --input --program --target --mode --exclude --freeze --seed $globals"; takes="model key" ;;
     "explain") words="--dim --input --program --target --mode --exclude --freeze --html $globals"; takes="model key" ;;
     "why-miss") words="--dim --input --program --target --mode --exclude --freeze $globals"; takes="model" ;;
-    "ls") words="$globals"; takes="" ;;
+    "ls") words="--all $globals"; takes="" ;;
     "show") words="--source --plan --ir $globals"; takes="key" ;;
     "pin") words="--job --generation $globals"; takes="key" ;;
     "unpin") words="--job $globals"; takes="key" ;;

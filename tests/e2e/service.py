@@ -6,7 +6,7 @@ import json
 import os
 import pathlib
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -34,9 +34,11 @@ class Cli:
 
     address: str
     cache: pathlib.Path
+    variables: dict[str, str] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "PREHEAT_SERVER": self.address, "PREHEAT_CACHE_DIR": str(self.cache)}
+        own = {"PREHEAT_SERVER": self.address, "PREHEAT_CACHE_DIR": str(self.cache)}
+        return {**os.environ, **own, **self.variables}
 
     def start(self, *arguments: str | pathlib.Path) -> subprocess.Popen[str]:
         """In the background, with --json."""
@@ -92,7 +94,7 @@ class Server:
         return Cli(self.address, cache)
 
 
-def start_server(data: pathlib.Path) -> Server:
+def start_server(data: pathlib.Path, *flags: str | pathlib.Path) -> Server:
     """On free ports, with one worker; back once it is ready."""
     command = [
         COMPILECTL,
@@ -107,6 +109,7 @@ def start_server(data: pathlib.Path) -> Server:
         "0",
         "--workers",
         "1",
+        *flags,
     ]
     done = subprocess.run(
         command, capture_output=True, stdin=subprocess.DEVNULL, text=True, timeout=PATIENCE, check=False

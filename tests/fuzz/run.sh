@@ -7,7 +7,8 @@ build=$root/build/fuzz
 seconds=${1:-60}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(program message archive plan buckets)
+[ ${#targets[@]} -gt 0 ] || targets=(program message archive torch_script_file plan buckets)
+[ ! -x "$build/bin/fuzz_torch_script" ] || [ $# -gt 0 ] || targets+=(torch_script)
 
 "$build/bin/write_seeds" "$build/seeds" "$root/tests/rejects"
 for target in "${targets[@]}"; do

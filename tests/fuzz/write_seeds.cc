@@ -1,5 +1,5 @@
 // Writes the first inputs of every fuzz target: write_seeds FOLDER REJECTS, into
-// FOLDER/{program,message,archive,plan,buckets}.
+// FOLDER/{program,message,archive,plan,buckets,torch_script,torch_script_file}.
 
 #include <google/protobuf/text_format.h>
 #include <zip.h>
@@ -102,9 +102,42 @@ void WriteBuckets(Folder& folder) {
   folder.Add("a: &a [1, 1]\nb: [*a, *a]\n<<: {version: 1}\n");
 }
 
+// An archive of torch.jit.save with one weight, which is cut.
+void WriteScriptFile(Folder& folder) {
+  int error = 0;
+  zip_t* zip = zip_open(folder.Next().c_str(), ZIP_CREATE, &error);
+  if (zip == nullptr) return;
+  static const std::string kWeight(64, 'w'), kText = "class M(Module):\n  pass\n";
+  for (const auto& [name, text] :
+       {std::pair{"m/code/__torch__.py", &kText}, {"m/data/0", &kWeight}, {"m/data.pkl", &kText}})
+    zip_file_add(zip, name, zip_source_buffer(zip, text->data(), text->size(), 0), ZIP_FL_ENC_UTF_8);
+  zip_close(zip);
+}
+
+// Input texts, then code: straight lines, containers, a loop over constants, branches, mutation, and what is refused.
+void WriteScripts(Folder& folder) {
+  const std::string head =
+      "class M(Module):\n  __parameters__ = []\n  __buffers__ = []\n  training : bool\n  def forward(self: "
+      "__torch__.M,\n"
+      "    x: Tensor) -> Tensor:\n";
+  for (const char* body :
+       {"    return torch.add(x, 1)\n", "    y = torch.cat([x, torch.neg(x)], 1)\n    return torch.softmax(y, -1)\n",
+        "    y = x\n    for i in range(3):\n      y = torch.mul(y, i)\n    return y\n",
+        "    if self.training:\n      y = torch.relu_(torch.clone(x))\n    else:\n      y = x\n    return y\n",
+        "    a, b, = torch.split(x, [1, 2], 1)\n    return torch.slice(torch.matmul(x, torch.t(x)), 0, 0, "
+        "torch.size(a, 0))\n",
+        "    if bool(torch.gt(torch.sum(x), 0)):\n      y = x\n    else:\n      y = torch.neg(x)\n    return y\n",
+        "    y = [torch.size(x, 0), torch.len(torch.size(x))]\n    return torch.expand(torch.select(x, 0, 0), y)\n"})
+    folder.Add("x=f32[batch,3]\n" + head + body);
+  folder.Add("x=i64[2,n];y=bool[]\n" + head + "    return x\n");
+}
+
 int Main(const fs::path& root, const fs::path& rejects) {
   Folder program(root / "program"), message(root / "message"), archive(root / "archive"), plan(root / "plan"),
       buckets(root / "buckets");
+  Folder script_file(root / "torch_script_file"), script(root / "torch_script");
+  WriteScriptFile(script_file);
+  WriteScripts(script);
   for (uint32_t i = 0; i < 10; ++i) {
     const v1::Program made = load::MakeProgram(0, i);
     program.Add(made.SerializeAsString());
