@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "compiler/codegen/cpu/emit_node.h"
-#include "compiler/codegen/cuda/emit_put_rows.h"
-#include "compiler/codegen/cuda/emit_scan.h"
+#include "compiler/codegen/cpu/emit_cpu.h"
+#include "compiler/codegen/cpu/emit_cpu_node.h"
+#include "compiler/codegen/cuda/emit_cuda_node.h"
 #include "compiler/codegen/lower_region.h"
 #include "compiler/support/status_macros.h"
 
@@ -15,25 +15,30 @@ codegen::Choices ChoicesFor(DeviceKind device) {
   return device == DeviceKind::kCuda ? codegen::CudaChoices() : codegen::Choices();
 }
 
+void Take(codegen::CudaKernel emitted, GeneratedKernel& kernel) {
+  kernel.code = std::move(emitted.code);
+  kernel.launch = std::move(emitted.launch);
+}
+
 absl::Status Emit(DeviceKind device, GeneratedKernel& kernel) {
   if (device == DeviceKind::kCpu) {
     ASSIGN_OR_RETURN(kernel.code, codegen::EmitCpu(kernel.loops));
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(codegen::CudaKernel emitted, codegen::EmitCuda(kernel.loops));
-  kernel.code = std::move(emitted.code);
-  kernel.launch = std::move(emitted.launch);
+  Take(std::move(emitted), kernel);
   return absl::OkStatus();
 }
 
-// A thread an item; those that need scratch memory are few and take several items each.
-codegen::CudaLaunch NodeLaunch(const codegen::Kernel& loops) {
-  codegen::CudaLaunch launch;
-  launch.threads_x = codegen::kCudaNodeThreads;
-  launch.grid = ir::Expr::CeilDiv(loops.extent, ir::Expr(launch.threads_x));
-  if (loops.scratch_bytes != ir::Expr(0)) launch.grid = ir::Expr::Min(launch.grid, ir::Expr(256));
-  launch.scratch_bytes = loops.scratch_bytes * ir::Expr(launch.threads_x);
-  return launch;
+absl::Status EmitNode(const schedule::Region& region, const codegen::StridesFn& strides_of, const ir::Ranges& sizes,
+                      DeviceKind device, GeneratedKernel& kernel) {
+  if (device == DeviceKind::kCpu) {
+    ASSIGN_OR_RETURN(kernel.code, codegen::EmitCpuNode(region, strides_of, sizes, kernel.loops));
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(codegen::CudaKernel emitted, codegen::EmitCudaNode(region, strides_of, sizes, kernel.loops));
+  Take(std::move(emitted), kernel);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -44,18 +49,8 @@ absl::StatusOr<GeneratedKernel> GenerateRegion(const schedule::Region& region, c
   GeneratedKernel kernel;
   kernel.kind = region.kind;
   auto strides_of = [&](ir::Value value) { return layouts.StridesOf(value); };
-  const ir::Node& node = *region.outputs[0].node;
-  const bool rows = node.op() == ir::Op::kPutRows;
-  if (device == DeviceKind::kCuda && (rows || codegen::ScansByBlocks(node))) {
-    const auto emit = rows ? codegen::EmitPutRows : codegen::EmitScan;
-    ASSIGN_OR_RETURN(codegen::CudaKernel emitted, emit(region, strides_of, sizes, kernel.loops));
-    kernel.code = std::move(emitted.code);
-    kernel.launch = std::move(emitted.launch);
-    return kernel;
-  }
   if (region.kind == schedule::RegionKind::kNode) {
-    ASSIGN_OR_RETURN(kernel.code, codegen::EmitNode(region, strides_of, sizes, kernel.loops, device));
-    if (device == DeviceKind::kCuda) kernel.launch = NodeLaunch(kernel.loops);
+    RETURN_IF_ERROR(EmitNode(region, strides_of, sizes, device, kernel));
     return kernel;
   }
   std::vector<codegen::Target> targets;

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/codegen/cpu/emit_cpu.h"
 #include "compiler/codegen/cuda/emit_cuda.h"
+#include "compiler/codegen/emitted_kernel.h"
 #include "compiler/codegen/loop_ir.h"
 #include "compiler/codegen/schedule.h"
 #include "compiler/codegen/target.h"

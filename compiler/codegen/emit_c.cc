@@ -14,8 +14,6 @@ using ir::Op;
 
 namespace {
 
-DType Computed(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16 ? DType::kF32 : dtype; }
-
 std::string Name(DType dtype) { return std::string(ir::DTypeName(dtype)); }
 
 std::string Call(const std::string& function, const std::vector<std::string>& args, std::set<std::string>& math) {
@@ -26,7 +24,7 @@ std::string Call(const std::string& function, const std::vector<std::string>& ar
 }
 
 std::string FloatText(double value, DType dtype) {
-  bool single = Computed(dtype) == DType::kF32;
+  bool single = ComputeType(dtype) == DType::kF32;
   if (single) value = static_cast<float>(value);
   if (std::isnan(value)) return single ? "__builtin_nanf(\"\")" : "__builtin_nan(\"\")";
   if (std::isinf(value)) {
@@ -72,7 +70,7 @@ absl::string_view CType(DType dtype) {
 
 absl::string_view StorageType(DType dtype) {
   if (dtype == DType::kBool) return "unsigned char";
-  if (dtype == DType::kBF16 || dtype == DType::kF16) return "unsigned short";
+  if (IsHalf(dtype)) return "unsigned short";
   return CType(dtype);
 }
 
@@ -115,7 +113,7 @@ std::string ConstantText(ir::Scalar value, DType dtype) {
 
 std::string OpText(Op op, const std::vector<std::string>& args, DType operand, DType result,
                    std::set<std::string>& math) {
-  operand = Computed(operand);
+  operand = ComputeType(operand);
   bool boolean = operand == DType::kBool, floating = ir::IsFloat(operand);
   auto function = [&] {
     return Call(absl::StrCat("ph_", std::string(ir::Info(op).name), "_", Name(operand)), args, math);
@@ -154,10 +152,10 @@ std::string OpText(Op op, const std::vector<std::string>& args, DType operand, D
 }
 
 std::string CastText(const std::string& arg, DType from, DType to, std::set<std::string>& math) {
-  from = Computed(from);
+  from = ComputeType(from);
   if (from == to) return arg;
   if (to == DType::kBool) return absl::StrCat("(", arg, " != 0)");
-  if (to == DType::kBF16 || to == DType::kF16) {
+  if (IsHalf(to)) {
     DType source = from == DType::kF64 ? DType::kF64 : DType::kF32;
     std::string wide = source == from ? arg : absl::StrCat("((float)", arg, ")");
     std::string rounded = Call(absl::StrCat("ph_", Name(source), "_to_", Name(to)), {wide}, math);
@@ -171,7 +169,7 @@ std::string CastText(const std::string& arg, DType from, DType to, std::set<std:
 
 std::string LoadText(const std::string& lvalue, DType storage, std::set<std::string>& math) {
   if (storage == DType::kBool) return absl::StrCat("(", lvalue, " != 0)");
-  if (storage == DType::kBF16 || storage == DType::kF16) {
+  if (IsHalf(storage)) {
     return Call(absl::StrCat("ph_", Name(storage), "_to_f32"), {lvalue}, math);
   }
   return lvalue;
@@ -180,7 +178,7 @@ std::string LoadText(const std::string& lvalue, DType storage, std::set<std::str
 std::string StoreText(const std::string& value, DType computed, DType storage, std::set<std::string>& math) {
   (void)computed;
   if (storage == DType::kBool) return absl::StrCat("(unsigned char)", value);
-  if (storage == DType::kBF16 || storage == DType::kF16) {
+  if (IsHalf(storage)) {
     return Call(absl::StrCat("ph_f32_to_", Name(storage)), {value}, math);
   }
   return value;

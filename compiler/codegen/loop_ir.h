@@ -22,6 +22,12 @@ namespace preheat::codegen {
 enum class ErrorSite : int { kTake = 1, kGather = 2, kScatter = 3, kPutRows = 4 };
 inline constexpr int kNumErrorSites = 4;
 
+inline bool IsHalf(ir::DType dtype) { return dtype == ir::DType::kBF16 || dtype == ir::DType::kF16; }
+// The type that a value is computed in.
+inline ir::DType ComputeType(ir::DType dtype) { return IsHalf(dtype) ? ir::DType::kF32 : dtype; }
+// Reductions that keep a position beside the value.
+inline bool IsArg(ir::Op op) { return op == ir::Op::kArgMax || op == ir::Op::kArgMin; }
+
 struct Loop {
   std::string var;
   ir::Expr size;

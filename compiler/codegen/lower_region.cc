@@ -517,8 +517,8 @@ class RegionLowering : private ScalarBuilder {
     trial.exprs.insert(trial.exprs.end(), trial.conditions.begin(), trial.conditions.end());
     for (const Store& store : piece.stores) trial.exprs.push_back(store.index);
     for (const auto& [accumulator, value] : piece.accumulations) {
-      Op op = kernel_.accumulators[accumulator].op;
-      if (op == Op::kArgMax || op == Op::kArgMin) trial.exprs.push_back(kernel_.accumulators[accumulator].position);
+      if (IsArg(kernel_.accumulators[accumulator].op))
+        trial.exprs.push_back(kernel_.accumulators[accumulator].position);
     }
     Restore(before);
     return trial;

@@ -15,8 +15,6 @@ using ir::Value;
 using schedule::Flatten;
 using schedule::Index;
 
-DType ComputeType(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16 ? DType::kF32 : dtype; }
-
 void ScalarBuilder::Fail(absl::string_view what) {
   if (status_.ok()) status_ = absl::InternalError(absl::StrCat("lowering a region: ", what));
 }

@@ -17,9 +17,6 @@
 
 namespace preheat::codegen {
 
-// The type that a value is computed in: f32 for bf16 and f16.
-ir::DType ComputeType(ir::DType dtype);
-
 // Writes values of a region, element by element, into a kernel as scalar statements: a value at an index becomes loads
 // from what is stored, and operators on operands at the indices that views map to. Each (value, index) is written once.
 // Statements that loops of a stage do not change go to the item's sequence, before the stage; the others into the

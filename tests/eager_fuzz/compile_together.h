@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/codegen/cpu/emit_cpu.h"
+#include "compiler/codegen/emitted_kernel.h"
 #include "compiler/codegen/target.h"
 
 namespace preheat::testing {

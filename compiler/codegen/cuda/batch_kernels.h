@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "compiler/codegen/cpu/emit_cpu.h"
+#include "compiler/codegen/emitted_kernel.h"
 
 namespace preheat::codegen {
 

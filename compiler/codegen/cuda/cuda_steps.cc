@@ -178,7 +178,7 @@ std::string CudaSteps::CountText(const Walk& walk, const Span& span, bool& small
 
 // Opens "if (guard) {" and defines the loops' variables, and `first`, of step p.
 void CudaSteps::OpenStep(const Walk& walk, const Span& span, bool small, const std::string& guard) {
-  Open(guard.empty() ? "" : absl::StrCat("if (", guard, ")"));
+  OpenIf(guard);
   const bool divides = walk.loops.size() > 1;
   if (divides) Line(absl::StrCat(small ? "unsigned" : "long", " q = p;"));
   if (divides && !small) math_.insert("ph_quotient");
@@ -272,7 +272,7 @@ void CudaSteps::EmitFetch(const Walk& walk, const Fetch& fetch, bool aligned) {
       absl::StrCat("b", stmt.buffer, " + (", Index(stmt.index.Substitute({{walk.inner, Expr::Symbol("first")}})), ")");
   const std::string words = WordsType(bytes);
   if (!aligned) {
-    Open(stmt.predicate >= 0 ? absl::StrCat("if (", Ref(stmt.predicate), ")") : "");
+    OpenIf(stmt.predicate >= 0 ? Ref(stmt.predicate) : "");
     Line(absl::StrCat(type, " t;"));
     Line(absl::StrCat("for (int u = 0; u < ", walk.width, "; ++u) t.x[u] = (", from, ")[u];"));
     Line(absl::StrCat(fetch.name, "[i] = __builtin_bit_cast(", words, ", t);"));
@@ -318,7 +318,7 @@ void CudaSteps::EmitFetches(const Walk& walk, const Span& span, bool small, cons
   const std::set<int> needed = NeededBy(fetches, span);
   for (bool aligned : {true, false}) {
     if (walk.width == 1 && !aligned) break;
-    Open(walk.width == 1 ? "" : aligned ? "if (aligned)" : "else");
+    walk.width == 1 ? OpenIf("") : Open(aligned ? "if (aligned)" : "else");
     Line("#pragma unroll");
     Open(absl::StrCat("for (int i = 0; i < ", walk.in_flight, "; ++i)"));
     Line(absl::StrCat("const ", small ? "unsigned" : "long", " p = base + i * ", walk.stride, ";"));
@@ -361,7 +361,7 @@ void CudaSteps::StoreVector(const Store& store, size_t number, int64_t width) {
   aligned_[store.buffer] = std::max(aligned_[store.buffer], std::min<int64_t>(16, bytes));
   auto [memory, size] = MemoryType(bytes);
   const std::string name = absl::StrCat("o", number);
-  Open("if (aligned)");
+  OpenIf("aligned");
   for (int64_t n = 0; n * size < bytes; ++n) {
     std::vector<std::string> words;
     for (int64_t k = 0; k < size / kWord; ++k) words.push_back(Word(name, dtype, n * size / kWord + k));
@@ -416,7 +416,7 @@ void CudaSteps::EmitElements(const Walk& walk, const Span& span) {
   }
   if (vectors) Close();
   if (packed.empty()) return;
-  Open(walk.live.empty() ? "" : absl::StrCat("if (", walk.live, ")"));
+  OpenIf(walk.live);
   for (size_t n = 0; n < packed.size(); ++n) {
     Line(absl::StrCat(std::string(StorageType(k_.buffers[packed[n]->buffer].dtype)), "* to", n, " = b",
                       packed[n]->buffer, " + (",
@@ -462,7 +462,7 @@ void CudaSteps::EmitWalk(const Walk& walk, const Span& span) {
   };
   if (walk.once) {
     declare();
-    Open("");
+    OpenIf("");
     Line(absl::StrCat("const ", type, " base = ", walk.lane, ";"));
   } else {
     std::string round = absl::StrCat(walk.in_flight, " * ", walk.stride);

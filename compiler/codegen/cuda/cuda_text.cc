@@ -6,10 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "compiler/codegen/cuda/cuda_math.h"
 #include "compiler/codegen/emit_c.h"
-#include "compiler/support/digest.h"
 #include "compiler/support/status_macros.h"
 
 namespace preheat::codegen {
@@ -18,13 +16,13 @@ using ir::DType;
 using ir::Expr;
 using ir::Op;
 
-namespace {
+int64_t PowerOfTwoFrom(int64_t n) {
+  int64_t power = 1;
+  while (power < n) power *= 2;
+  return power;
+}
 
-constexpr char kSymbol[] = "PREHEAT_KERNEL";
-
-}  // namespace
-
-CudaText::CudaText(const Kernel& kernel) : k_(kernel), users_(kernel.stmts.size()) {
+CudaText::CudaText(const Kernel& kernel) : KernelText(kernel, 1), users_(kernel.stmts.size()) {
   for (const KernelBuffer& buffer : k_.buffers) narrow_ |= IsHalf(buffer.dtype);
   for (size_t s = 0; s < k_.stmts.size(); ++s) {
     for (int arg : k_.stmts[s].args) users_[arg].push_back(static_cast<int>(s));
@@ -46,26 +44,10 @@ CudaText::CudaText(const Kernel& kernel) : k_(kernel), users_(kernel.stmts.size(
 
 // --- The kernel around its body ---
 
-// Up to four distinct operators, in order: what people see in a profile.
-std::string CudaText::OpsName() const {
-  std::vector<std::string> ops;
-  auto note = [&](Op op) {
-    std::string name(ir::Info(op).name);
-    if (ops.size() < 4 && std::find(ops.begin(), ops.end(), name) == ops.end()) ops.push_back(name);
-  };
-  for (const Accumulator& a : k_.accumulators) note(a.op);
-  for (const Stmt& s : k_.stmts) {
-    if (s.kind == Stmt::Kind::kOp) note(s.op);
-    if (s.kind == Stmt::Kind::kWrap && ops.empty()) ops.push_back("take");
-  }
-  return ops.empty() ? "copy" : absl::StrJoin(ops, "_");
-}
-
 std::string CudaText::Signature(const CudaLaunch& launch) const {
   std::vector<std::string> parameters;
   for (size_t b = 0; b < k_.buffers.size(); ++b) {
-    parameters.push_back(absl::StrCat(k_.buffers[b].written ? "" : "const ",
-                                      std::string(StorageType(k_.buffers[b].dtype)), "* __restrict__ b", b));
+    parameters.push_back(absl::StrCat(BufferType(b), "* __restrict__ b", b));
   }
   for (const std::string& symbol : k_.symbols) parameters.push_back(absl::StrCat("const long ", SizeName(symbol)));
   // Two blocks of 512 threads on a multiprocessor: one loads while the other computes.
@@ -87,30 +69,32 @@ std::string CudaText::AlignedText() const {
 }
 
 absl::StatusOr<CudaKernel> CudaText::Finish(CudaLaunch launch) {
-  std::string body = absl::StrCat(Signature(launch), AlignedText(), head_, out_, "}\n");
+  std::string body = absl::StrCat(Signature(launch), AlignedText(), head_, text(), "}\n");
   ASSIGN_OR_RETURN(std::string functions, CudaMathSource(math_));
   std::string source = absl::StrCat(absl::StrJoin(types_, ""), functions, body);
   source = BuiltinsFor(source) + source;
   CudaKernel emitted;
-  emitted.code.symbol = absl::StrCat("preheat_", OpsName(), "_", Digest(source).substr(0, 8));
-  emitted.code.source = absl::StrReplaceAll(source, {{kSymbol, emitted.code.symbol}});
+  emitted.code = NamedKernel(OpsName(k_), source);
   emitted.launch = std::move(launch);
   return emitted;
 }
 
-void CudaText::Line(const std::string& text) { absl::StrAppend(&out_, std::string(2 * indent_, ' '), text, "\n"); }
-void CudaText::Open(const std::string& text) {
-  Line(text.empty() ? "{" : text + " {");
-  ++indent_;
-}
-void CudaText::Close() {
-  --indent_;
-  Line("}");
+void CudaText::DefineOuter(const std::vector<Loop>& outer) {
+  math_.insert("ph_quotient");
+  for (size_t i = outer.size(); i-- > 0;) {
+    std::string size = absl::StrCat("(", Index(outer[i].size), ")");
+    if (i == 0) {
+      Line(absl::StrCat("const long ", outer[i].var, " = q;"));
+    } else {
+      Line(absl::StrCat("const long quotient", i, " = ph_quotient(q, ", size, ");"));
+      Line(absl::StrCat("const long ", outer[i].var, " = q - quotient", i, " * ", size, ";"));
+      Line(absl::StrCat("q = quotient", i, ";"));
+    }
+  }
+  Line("(void)q;");
 }
 
 // --- Scalars ---
-
-std::string CudaText::TypeName(int s) const { return std::string(CType(k_.stmts[s].dtype)); }
 
 std::string CudaText::Ref(int s) const {
   const Stmt& stmt = k_.stmts[s];
@@ -118,29 +102,13 @@ std::string CudaText::Ref(int s) const {
   return absl::StrCat("r", stmt.accumulator, IsArg(k_.accumulators[stmt.accumulator].op) ? "i" : "", lanes_);
 }
 
-std::string CudaText::Index(const Expr& e) {
-  auto name = [&](const std::string& symbol) {
-    if (std::find(k_.symbols.begin(), k_.symbols.end(), symbol) != k_.symbols.end()) return SizeName(symbol);
-    return symbol[0] == 'x' ? Ref(std::stoi(symbol.substr(1))) : symbol;
-  };
-  return IndexText(e, name, math_);
+std::string CudaText::SizeText(const std::string& symbol) const {
+  const bool size = std::find(k_.symbols.begin(), k_.symbols.end(), symbol) != k_.symbols.end();
+  return size ? SizeName(symbol) : symbol;
 }
 
-std::string CudaText::Value(const Stmt& stmt) {
-  switch (stmt.kind) {
-    case Stmt::Kind::kConstant: return ConstantText(stmt.value, stmt.dtype);
-    case Stmt::Kind::kIndex: return Index(stmt.index);
-    case Stmt::Kind::kCondition: return ConditionText(stmt);
-    case Stmt::Kind::kLoad: return LoadExpr(stmt);
-    case Stmt::Kind::kCast:
-      if (SkipsRounding(stmt)) return Ref(stmt.args[0]);
-      return CastText(Ref(stmt.args[0]), k_.stmts[stmt.args[0]].dtype, stmt.dtype, math_);
-    case Stmt::Kind::kWrap: return WrapText(stmt);
-    case Stmt::Kind::kScratch:
-    case Stmt::Kind::kResult: return "";
-    case Stmt::Kind::kOp: break;
-  }
-  return OpValue(stmt);
+std::string CudaText::CastValue(const Stmt& cast) {
+  return SkipsRounding(cast) ? Ref(cast.args[0]) : KernelText::CastValue(cast);
 }
 
 // Whether all that is done with a statement's value is to round it to bf16.
@@ -237,33 +205,12 @@ std::string CudaText::OpValue(const Stmt& stmt) {
       default: break;
     }
   }
-  return OpText(stmt.op, args, operand, stmt.dtype, math_);
-}
-
-std::string CudaText::ConditionText(const Stmt& stmt) {
-  std::vector<std::string> parts;
-  if (stmt.predicate >= 0) parts.push_back(Ref(stmt.predicate));
-  for (const Expr& e : stmt.conditions) parts.push_back(absl::StrCat("((", Index(e), ") >= 0)"));
-  return absl::StrCat("(", absl::StrJoin(parts, " & "), ")");
+  return KernelText::OpValue(stmt);
 }
 
 std::string CudaText::Element(const Stmt& load) {
   auto it = fetched_.find(static_cast<int>(&load - k_.stmts.data()));
-  return it != fetched_.end() ? it->second : absl::StrCat("b", load.buffer, "[", Index(load.index), "]");
-}
-
-std::string CudaText::LoadExpr(const Stmt& stmt) {
-  std::string load = LoadText(Element(stmt), k_.buffers[stmt.buffer].dtype, math_);
-  if (stmt.predicate < 0) return load;
-  return absl::StrCat("(", Ref(stmt.predicate), " ? ", load, " : ", ConstantText(ir::Scalar(int64_t{0}), stmt.dtype),
-                      ")");
-}
-
-// Negative indices count from the end; what is still outside reads element 0 and is reported.
-std::string CudaText::WrapText(const Stmt& stmt) {
-  std::string i = Ref(stmt.args[0]), n = absl::StrCat("(", Index(stmt.bound), ")");
-  std::string wrapped = absl::StrCat("(", i, " < 0 ? ", i, " + ", n, " : ", i, ")");
-  return absl::StrCat("((unsigned long)", wrapped, " < (unsigned long)", n, " ? ", wrapped, " : 0L)");
+  return it != fetched_.end() ? it->second : KernelText::Element(load);
 }
 
 void CudaText::Define(int s) {
@@ -271,11 +218,7 @@ void CudaText::Define(int s) {
   if (stmt.kind == Stmt::Kind::kResult) return;
   Line(arrays_.count(s) ? absl::StrCat(Ref(s), " = ", Value(stmt), ";")
                         : absl::StrCat("const ", TypeName(s), " ", Ref(s), " = ", Value(stmt), ";"));
-  if (stmt.kind != Stmt::Kind::kWrap) return;
-  std::string i = Ref(stmt.args[0]), n = absl::StrCat("(", Index(stmt.bound), ")");
-  std::string outside = absl::StrCat("(", i, " < -", n, ") | (", i, " >= ", n, ")");
-  if (stmt.predicate >= 0) outside = absl::StrCat("(", outside, ") & ", Ref(stmt.predicate));
-  Line(absl::StrCat("if (", outside, ") *error = ", stmt.error_site, ";"));
+  if (stmt.kind == Stmt::Kind::kWrap) Line(absl::StrCat("if (", OutOfRange(stmt), ") *error = ", stmt.error_site, ";"));
 }
 
 int CudaText::Unrounded(const Store& store) const {
@@ -291,49 +234,34 @@ std::string CudaText::Stored(const Store& store) {
   return StoreText(Ref(value), k_.stmts[value].dtype, k_.buffers[store.buffer].dtype, math_);
 }
 
-std::string CudaText::StoreStatement(const Store& store) {
-  return absl::StrCat("b", store.buffer, "[", Index(store.index), "] = ", Stored(store), ";");
-}
-
 // --- Reductions ---
 
-int64_t CudaText::AccumulatorBytes(const Accumulator& a) {
-  return std::max<int64_t>(4, ir::DTypeSize(a.dtype)) + (IsArg(a.op) ? 8 : 0);
-}
-
 std::string CudaText::SharedType(DType dtype) { return dtype == DType::kBool ? "int" : std::string(CType(dtype)); }
-
-std::string CudaText::Identity(int a) const { return IdentityText(k_.accumulators[a].op, k_.accumulators[a].dtype); }
 
 void CudaText::DeclareAccumulators(const std::vector<int>& accumulators) {
   for (int a : accumulators) {
     const Accumulator& accumulator = k_.accumulators[a];
-    Line(absl::StrCat(std::string(CType(accumulator.dtype)), " r", a, " = ", Identity(a), ";"));
+    Line(absl::StrCat(CType(accumulator.dtype), " r", a, " = ", Identity(a), ";"));
     if (IsArg(accumulator.op)) Line(absl::StrCat("long r", a, "i = 0;"));
   }
 }
 
 void CudaText::Accumulate(int a, const std::string& v, const std::string& position) {
+  if (IsArg(k_.accumulators[a].op)) return AccumulateArg(a, v, position);
+  Line(FoldStatement(a, absl::StrCat("r", a, lanes_), v));
+}
+
+void CudaText::Shuffle(int a, const std::string& type, const std::string& lanes) {
   const Accumulator& accumulator = k_.accumulators[a];
-  std::string r = absl::StrCat("r", a, lanes_);
-  if (IsArg(accumulator.op)) return AccumulateArg(a, v, position);
-  bool boolean = accumulator.dtype == DType::kBool;
-  switch (accumulator.op) {
-    case Op::kReduceSum: Line(absl::StrCat(r, boolean ? " |= " : " += ", v, ";")); break;
-    case Op::kReduceProd: Line(absl::StrCat(r, boolean ? " &= " : " *= ", v, ";")); break;
-    case Op::kReduceAny: Line(absl::StrCat(r, " |= ", v, ";")); break;
-    case Op::kReduceAll: Line(absl::StrCat(r, " &= ", v, ";")); break;
-    default: {
-      bool max = accumulator.op == Op::kReduceMax;
-      if (!ir::IsFloat(accumulator.dtype)) {
-        Line(absl::StrCat(r, " = ", v, max ? " > " : " < ", r, " ? ", v, " : ", r, ";"));
-        break;
-      }
-      std::string f = absl::StrCat(max ? "ph_max_" : "ph_min_", std::string(ir::DTypeName(accumulator.dtype)));
-      math_.insert(f);
-      Line(absl::StrCat(r, " = ", f, "(", r, ", ", v, ");"));
-    }
-  }
+  const bool narrow = ir::DTypeSize(accumulator.dtype) < 4 && !ir::IsFloat(accumulator.dtype);
+  Line("#pragma unroll");
+  Open(absl::StrCat("for (", lanes, ")"));
+  Line(absl::StrCat("const ", type, " o = (", type, ")__shfl_xor_sync(0xffffffffu, ", narrow ? "(int)" : "", "r", a,
+                    lanes_, ", m);"));
+  if (IsArg(accumulator.op))
+    Line(absl::StrCat("const long oi = __shfl_xor_sync(0xffffffffu, r", a, "i", lanes_, ", m);"));
+  Accumulate(a, "o", "oi");
+  Close();
 }
 
 // The first of the best: NaN is best of all, and among equals the least position.
@@ -346,7 +274,7 @@ void CudaText::AccumulateArg(int a, const std::string& v, const std::string& pos
     better = absl::StrCat("(", better, " && ", r, " == ", r, ") || (", v, " != ", v, " && ", r, " == ", r, ")");
     same = absl::StrCat("(", same, " || (", v, " != ", v, " && ", r, " != ", r, "))");
   }
-  Open("");
+  OpenIf("");
   Line(absl::StrCat("const long at = ", position, ";"));
   Line(absl::StrCat("const bool better = ", better, " || (", same, " && at < ", i, ");"));
   Line(absl::StrCat(r, " = better ? ", v, " : ", r, ";"));

@@ -8,70 +8,62 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "compiler/codegen/cuda/emit_cuda.h"
+#include "compiler/codegen/kernel_text.h"
 #include "compiler/codegen/loop_ir.h"
 
 namespace preheat::codegen {
-
-inline bool IsHalf(ir::DType dtype) { return dtype == ir::DType::kBF16 || dtype == ir::DType::kF16; }
-inline bool IsArg(ir::Op op) { return op == ir::Op::kArgMax || op == ir::Op::kArgMin; }
 
 // Threads of a warp, and of most blocks.
 inline constexpr int64_t kWarp = 32, kBlock = 256;
 // Blocks of kBlock threads that fill a large GPU once: 132 multiprocessors of 2048 threads.
 inline constexpr int64_t kFullGrid = 1056;
 
+// The least power of two that is not below n.
+int64_t PowerOfTwoFrom(int64_t n);
+
 // How the statements of a kernel are spelled in CUDA C++. The base of the emitters, each of which is one way to lay a
 // kernel's loops over blocks and threads; not for use elsewhere.
-class CudaText {
+class CudaText : public KernelText {
  protected:
   explicit CudaText(const Kernel& kernel);
-  ~CudaText() = default;
 
   // The kernel around the body that was printed. `launch` holds threads and grid.
   absl::StatusOr<CudaKernel> Finish(CudaLaunch launch);
+  // The variables of the outer loops, from an item's number in "q".
+  void DefineOuter(const std::vector<Loop>& outer);
 
-  void Line(const std::string& text);
-  void Open(const std::string& text);  // "text {"
-  void Close();
-
-  std::string TypeName(int s) const;
-  std::string Ref(int s) const;
-  std::string Index(const ir::Expr& e);
-  std::string Value(const Stmt& stmt);
+  // --- Statements ---
+  std::string Ref(int s) const override;
   // "const float v3 = ...;", and the report of an index that is out of range.
   void Define(int s);
   // "b2[index]" or, of a load that was fetched already, where it is.
-  std::string Element(const Stmt& load);
-  std::string Stored(const Store& store);  // the value as memory holds it
+  std::string Element(const Stmt& load) override;
+  std::string Stored(const Store& store) override;
   // The statement that a store takes, before it was rounded to what memory holds.
   int Unrounded(const Store& store) const;
-  std::string StoreStatement(const Store& store);
 
   // --- Reductions ---
   void DeclareAccumulators(const std::vector<int>& accumulators);
   // The accumulator takes one more value, of element `position` where that counts.
   void Accumulate(int a, const std::string& v, const std::string& position);
-  std::string Identity(int a) const;
+  // The accumulator takes those of other lanes of the warp. `lanes`: the head of a loop over "m", which lane numbers
+  // are xored with.
+  void Shuffle(int a, const std::string& type, const std::string& lanes);
   static std::string SharedType(ir::DType dtype);  // bool is kept as int
-  static int64_t AccumulatorBytes(const Accumulator& a);
 
-  const Kernel& k_;
   std::string lanes_;                   // "[u]" where every accumulator and column value is an array over a vector
   std::map<int, std::string> fetched_;  // loads whose element is in a register or shared memory
   std::set<int> arrays_;                // statements that are arrays over a vector
   std::set<int> varying_;               // statements that differ from element to element where text is printed now
   std::map<int, int64_t> aligned_;      // buffers accessed by vectors: the alignment they need
-  std::set<std::string> types_, math_;
+  std::set<std::string> types_;
   std::string head_;  // declarations at the kernel's begin
 
  private:
-  std::string OpsName() const;
-  std::string ConditionText(const Stmt& stmt);
-  std::string LoadExpr(const Stmt& stmt);
-  std::string WrapText(const Stmt& stmt);
-  std::string OpValue(const Stmt& stmt);
+  std::string SizeText(const std::string& symbol) const override;
+  std::string CastValue(const Stmt& cast) override;
+  std::string OpValue(const Stmt& stmt) override;
   void AccumulateArg(int a, const std::string& v, const std::string& position);
   std::string Signature(const CudaLaunch& launch) const;
   std::string AlignedText() const;
@@ -87,8 +79,6 @@ class CudaText {
   std::set<int> stored_;
   std::set<int> stored_wide_;  // in more than 16 bits
   std::map<int, bool> smooth_;
-  std::string out_;
-  int indent_ = 1;
 };
 
 }  // namespace preheat::codegen

@@ -18,12 +18,6 @@ constexpr int64_t kWindowRows = 128;  // of windows, by itself where columns alo
 constexpr int64_t kBusyThreads = int64_t{1} << 17;
 constexpr int64_t kUnrolledRows = 64;  // so that every row's place is a constant
 
-int64_t PowerOfTwoFrom(int64_t n) {
-  int64_t power = 1;
-  while (power < n) power *= 2;
-  return power;
-}
-
 // Items that lie side by side in memory: each thread has a vector of them, and goes through rows of vectors.
 class ColumnEmitter : public CudaSteps {
  public:
@@ -125,17 +119,7 @@ class ColumnEmitter : public CudaSteps {
       Line("long q;");
     }
     Line("q = item;");
-    for (size_t i = outer_.size(); i-- > 0;) {
-      std::string size = absl::StrCat("(", Index(outer_[i].size), ")");
-      if (i == 0) {
-        Line(absl::StrCat("const long ", outer_[i].var, " = q;"));
-      } else {
-        Line(absl::StrCat("const long quotient", i, " = ph_quotient(q, ", size, ");"));
-        Line(absl::StrCat("const long ", outer_[i].var, " = q - quotient", i, " * ", size, ";"));
-        Line(absl::StrCat("q = quotient", i, ";"));
-      }
-    }
-    Line("(void)q;");
+    DefineOuter(outer_);
     if (width_ == 1) Line(absl::StrCat("const long ", tile_.var, " = c_first;"));
   }
 
@@ -165,7 +149,7 @@ class ColumnEmitter : public CudaSteps {
 
   // One a column, from the threads that have it first.
   void EmitStore(const Store& store) {
-    Open(alone_ ? "" : "if (threadIdx.y == 0)");
+    OpenIf(alone_ ? "" : "threadIdx.y == 0");
     Line(absl::StrCat("const long ", width_ > 1 ? "first" : tile_.var, " = c_first;"));
     EmitElements(ColumnWalk(), Span{{}, {}, {&store}, Expr(0), Expr(1)});
     Close();
@@ -204,17 +188,8 @@ class ColumnEmitter : public CudaSteps {
 
   void ShuffleRows(int a) {
     if (RowsAWarp() == 1) return;
-    const Accumulator& accumulator = k_.accumulators[a];
-    const std::string type = SharedType(accumulator.dtype);
-    const bool narrow = ir::DTypeSize(accumulator.dtype) < 4 && !ir::IsFloat(accumulator.dtype);
-    Line("#pragma unroll");
-    Open(absl::StrCat("for (int m = ", launch_.threads_x, "; m < ", launch_.threads_x * RowsAWarp(), "; m *= 2)"));
-    Line(absl::StrCat("const ", type, " o = (", type, ")__shfl_xor_sync(0xffffffffu, ", narrow ? "(int)" : "", "r", a,
-                      lanes_, ", m);"));
-    if (IsArg(accumulator.op))
-      Line(absl::StrCat("const long oi = __shfl_xor_sync(0xffffffffu, r", a, "i", lanes_, ", m);"));
-    Accumulate(a, "o", "oi");
-    Close();
+    Shuffle(a, SharedType(k_.accumulators[a].dtype),
+            absl::StrCat("int m = ", launch_.threads_x, "; m < ", launch_.threads_x * RowsAWarp(), "; m *= 2"));
   }
 
   // Every thread of a column ends with the sum of all, added in one order.
@@ -225,7 +200,7 @@ class ColumnEmitter : public CudaSteps {
       const bool arg = IsArg(accumulator.op);
       const std::string type = SharedType(accumulator.dtype);
       shared_bytes_ = std::max(shared_bytes_, slots * (8 + (arg ? 8 : 0)));
-      Open("");
+      OpenIf("");
       Line(absl::StrCat(type, "* red = (", type, "*)shared;"));
       if (arg) Line(absl::StrCat("long* redi = (long*)(shared + ", slots * 8, ");"));
       auto at = [&](const std::string& y) {

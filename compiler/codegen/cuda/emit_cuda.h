@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "compiler/codegen/cpu/emit_cpu.h"
+#include "compiler/codegen/emitted_kernel.h"
 #include "compiler/codegen/loop_ir.h"
 #include "compiler/codegen/lower_region.h"
 

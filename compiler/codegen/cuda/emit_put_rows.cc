@@ -15,8 +15,6 @@ namespace preheat::codegen {
 
 using ir::DType;
 using ir::Expr;
-using ir::Op;
-using ir::Value;
 
 namespace {
 
@@ -109,14 +107,12 @@ class PutRowsEmitter : public CudaNodeText {
   using CudaNodeText::CudaNodeText;
 
   absl::StatusOr<CudaKernel> Run() {
-    const Array x = Operand(node_.operand(0)), index = Operand(node_.operand(1)), src = Operand(node_.operand(2));
-    const Value result = node_.result();
-    const Array y = Written(result);
-    const size_t dim = static_cast<size_t>(node_.Int("dim"));
+    const NodeArray x = FilledOrOperand(0), index = FilledOrOperand(1), src = FilledOrOperand(2), y = Result(0);
+    const size_t dim = this->dim();
     const std::vector<Expr> columns(x.shape.begin() + dim + 1, x.shape.end());
     const Expr count = ir::NumElements(index.shape), width = ir::NumElements(columns), rows = x.shape[dim];
     for (const char* local : {"c", "k", "j"}) Local(local);
-    ir::Ranges ranges = sizes_;
+    ir::Ranges ranges = sizes();
     ranges.Set("c", 0, width - 1);
     ranges.Set("k", 0, count - 1);
     const schedule::Index column = schedule::Unflatten(Expr::Symbol("c"), columns, ranges);
@@ -125,13 +121,10 @@ class PutRowsEmitter : public CudaNodeText {
     Expr items(1);
     std::string text;
     for (size_t d = dim; d-- > 0;) {
-      absl::StrAppend(&text, "  const long i", d, " = q % ", Text(x.shape[d]), ";\n  q /= ", Text(x.shape[d]), ";\n");
+      text += DefineFromQ(d, x.shape[d]);
       items = items * x.shape[d];
     }
-    for (size_t d = 0; d < dim; ++d) {
-      before.push_back(Expr::Symbol(absl::StrCat("i", d)));
-      Local(absl::StrCat("i", d));
-    }
+    for (size_t d = 0; d < dim; ++d) before.push_back(Expr::Symbol(absl::StrCat("i", d)));
     auto at = [&](const schedule::Index& row) {
       schedule::Index all = before;
       all.insert(all.end(), row.begin(), row.end());
@@ -152,14 +145,14 @@ class PutRowsEmitter : public CudaNodeText {
         {"$COUNT", Text(count)},
         {"$BEFORE", text},
         {"$X", Load(x, at({Expr::Symbol("j")}))},
-        {"$INDEX", CastText(Load(index, place), index.dtype, DType::kI64, math_)},
+        {"$INDEX", CastText(Load(index, place), index.dtype, DType::kI64, math())},
         {"$SITE", absl::StrCat(static_cast<int>(ErrorSite::kPutRows))},
         {"$SRC", Load(src, at(place))},
-        {"$REDUCED", Reduced(dtype)},
+        {"$REDUCED", Reduced(node().String("reduce"), "*to", "next[m]", dtype)},
         {"$Y", Element(y, at({Expr::Symbol("j")}))},
-        {"$STORED", StoreText("value", dtype, dtype, math_)}};
-    loops_.checks_indices = true;
-    loops_.extent = items * Expr::CeilDiv(width, Expr(across)) * Expr::CeilDiv(rows, Expr(each * down));
+        {"$STORED", Converted("value", dtype)}};
+    kernel().checks_indices = true;
+    kernel().extent = items * Expr::CeilDiv(width, Expr(across)) * Expr::CeilDiv(rows, Expr(each * down));
     return Finish(absl::StrReplaceAll(kBody, fields), kThreads);
   }
 
@@ -169,13 +162,6 @@ class PutRowsEmitter : public CudaNodeText {
     int64_t across = 1;
     while (across < kThreads && across < columns.constant().value_or(kThreads)) across *= 2;
     return across;
-  }
-
-  std::string Reduced(DType dtype) {
-    const std::string reduce = node_.String("reduce");
-    const Op op = reduce == "add" ? Op::kAdd : reduce == "mul" ? Op::kMul : reduce == "max" ? Op::kMax : Op::kMin;
-    if (reduce == "set") return "next[m]";
-    return OpText(op, {"*to", "next[m]"}, dtype, dtype, math_);
   }
 };
 

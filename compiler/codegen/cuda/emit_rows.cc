@@ -20,12 +20,6 @@ constexpr int64_t kWarpSteps = 4;       // of a lane, when a warp takes a whole 
 constexpr int64_t kResidentWords = 40;  // registers of a thread for what it keeps of its row
 constexpr int64_t kMostInFlight = 8;
 
-int64_t PowerOfTwoFrom(int64_t n) {
-  int64_t power = 1;
-  while (power < n) power *= 2;
-  return power;
-}
-
 // Items whose stages are shared by the threads of a block, of a warp or of a part of one. What several stages read
 // stays in registers where the item is short enough.
 class RowEmitter : public CudaSteps {
@@ -143,18 +137,7 @@ class RowEmitter : public CudaSteps {
       Line("const long item = blockIdx.x;");
     }
     Line("long q = item;");
-    math_.insert("ph_quotient");
-    for (size_t i = outer_.size(); i-- > 0;) {
-      std::string size = absl::StrCat("(", Index(outer_[i].size), ")");
-      if (i == 0) {
-        Line(absl::StrCat("const long ", outer_[i].var, " = q;"));
-      } else {
-        Line(absl::StrCat("const long quotient", i, " = ph_quotient(q, ", size, ");"));
-        Line(absl::StrCat("const long ", outer_[i].var, " = q - quotient", i, " * ", size, ";"));
-        Line(absl::StrCat("q = quotient", i, ";"));
-      }
-    }
-    Line("(void)q;");
+    DefineOuter(outer_);
   }
 
   void EmitStage(const Stage& stage) {
@@ -183,7 +166,10 @@ class RowEmitter : public CudaSteps {
 
   void Combine(const std::vector<int>& accumulators) {
     if (launch_.threads_x == 1 || accumulators.empty()) return;
-    for (int a : accumulators) Shuffle(a);
+    for (int a : accumulators) {
+      Shuffle(a, std::string(CType(k_.accumulators[a].dtype)),
+              absl::StrCat("int m = ", std::min(kWarp, launch_.threads_x) / 2, "; m > 0; m >>= 1"));
+    }
     if (launch_.threads_x <= kWarp) return;
     for (int a : accumulators) {
       const Accumulator& accumulator = k_.accumulators[a];
@@ -196,19 +182,6 @@ class RowEmitter : public CudaSteps {
     }
     Line("__syncthreads();");
     for (int a : accumulators) Fold(a);
-  }
-
-  void Shuffle(int a) {
-    const Accumulator& accumulator = k_.accumulators[a];
-    std::string type(CType(accumulator.dtype));
-    bool narrow = ir::DTypeSize(accumulator.dtype) < 4 && !ir::IsFloat(accumulator.dtype);
-    Line("#pragma unroll");
-    Open(absl::StrCat("for (int m = ", std::min(kWarp, launch_.threads_x) / 2, "; m > 0; m >>= 1)"));
-    Line(absl::StrCat("const ", type, " o = (", type, ")__shfl_xor_sync(0xffffffffu, ", narrow ? "(int)" : "", "r", a,
-                      ", m);"));
-    if (IsArg(accumulator.op)) Line(absl::StrCat("const long oi = __shfl_xor_sync(0xffffffffu, r", a, "i, m);"));
-    Accumulate(a, "o", "oi");
-    Close();
   }
 
   // The warps' results in one order.

@@ -64,51 +64,35 @@ $LINE  (void)q;
   }
 )";
 
-struct Join {
-  Op op, identity;
-  bool extreme;
-};
-
-Join JoinOf(Op scan) {
-  switch (scan) {
-    case Op::kScanProd: return {Op::kMul, Op::kReduceProd, false};
-    case Op::kScanMax: return {Op::kMax, Op::kReduceMax, true};
-    case Op::kScanMin: return {Op::kMin, Op::kReduceMin, true};
-    default: return {Op::kAdd, Op::kReduceSum, false};
-  }
-}
-
 class ScanEmitter : public CudaNodeText {
  public:
   using CudaNodeText::CudaNodeText;
 
   absl::StatusOr<CudaKernel> Run() {
-    const Array x = Operand(node_.operand(0)), y = Written(node_.result());
-    const size_t dim = static_cast<size_t>(node_.Int("dim")), rank = x.shape.size();
-    const Join join = JoinOf(node_.op());
-    const DType computed = x.dtype == DType::kBF16 || x.dtype == DType::kF16 ? DType::kF32 : x.dtype;
+    const NodeArray x = FilledOrOperand(0), y = Result(0);
+    const size_t dim = this->dim(), rank = x.shape.size();
+    const ScanJoin join = JoinOf(node().op());
+    const DType computed = ComputeType(x.dtype), result = ComputeType(y.dtype);
     const DType kept = ir::IsFloat(x.dtype) && !join.extreme ? DType::kF64 : computed;
     schedule::Index index(rank);
     std::string line;
     Expr lines(1);
+    index[dim] = Local("j");
     for (size_t d = rank; d-- > 0;) {
-      const std::string name = d == dim ? "j" : absl::StrCat("i", d);
-      Local(name);
-      index[d] = Expr::Symbol(name);
       if (d == dim) continue;
-      absl::StrAppend(&line, "  const long ", name, " = q % ", Text(x.shape[d]), ";\n  q /= ", Text(x.shape[d]), ";\n");
+      line += DefineFromQ(d, x.shape[d]);
       lines = lines * x.shape[d];
+      index[d] = Expr::Symbol(absl::StrCat("i", d));
     }
     auto joined = [&](const std::string& a, const std::string& b) {
-      return OpText(join.op, {a, b}, kept, kept, math_);
+      return OpText(join.op, {a, b}, kept, kept, math());
     };
-    const DType result = y.dtype == DType::kBF16 || y.dtype == DType::kF16 ? DType::kF32 : y.dtype;
     const std::vector<std::pair<std::string, std::string>> fields = {
         {"$A", std::string(CType(kept))},
         {"$N", Text(x.shape[dim])},
         {"$LINE", line},
         {"$IDENTITY", IdentityText(join.identity, kept)},
-        {"$LOAD", CastText(Load(x, index), computed, kept, math_)},
+        {"$LOAD", CastText(Load(x, index), computed, kept, math())},
         {"$SUM_NEXT", joined("sum", "next")},
         {"$BELOW_UPTO", joined("below", "upto")},
         {"$START_TOTAL", joined("start", "total")},
@@ -116,8 +100,8 @@ class ScanEmitter : public CudaNodeText {
         {"$START_BELOW", joined("start", "below")},
         {"$START_OWN", joined("start", "own[e]")},
         {"$STORE", absl::StrCat(Element(y, index), " = ",
-                                StoreText(CastText("value", kept, result, math_), result, y.dtype, math_))}};
-    loops_.extent = lines;
+                                StoreText(CastText("value", kept, result, math()), result, y.dtype, math()))}};
+    kernel().extent = lines;
     return Finish(absl::StrReplaceAll(kBody, fields), kThreads);
   }
 };

@@ -100,18 +100,7 @@ class TransposedEmitter : public CudaSteps {
   void EmitItem() {
     Line("const long item = blockIdx.x;");
     Line("long q = item;");
-    math_.insert("ph_quotient");
-    for (size_t i = k_.outer.size(); i-- > 0;) {
-      std::string size = absl::StrCat("(", Index(k_.outer[i].size), ")");
-      if (i == 0) {
-        Line(absl::StrCat("const long ", k_.outer[i].var, " = q;"));
-      } else {
-        Line(absl::StrCat("const long quotient", i, " = ph_quotient(q, ", size, ");"));
-        Line(absl::StrCat("const long ", k_.outer[i].var, " = q - quotient", i, " * ", size, ";"));
-        Line(absl::StrCat("q = quotient", i, ";"));
-      }
-    }
-    Line("(void)q;");
+    DefineOuter(k_.outer);
     for (const Item& item : k_.order) {
       if (item.stmt >= 0 && !item.stage) Define(item.stmt);
     }
@@ -132,7 +121,7 @@ class TransposedEmitter : public CudaSteps {
     Open(absl::StrCat("for (int k = 0; k < ", kTransposeBlock / down, "; ++k)"));
     Line(absl::StrCat("const int down = k * ", down, " + threadIdx.x / ", across, ", across = threadIdx.x % ", across,
                       " * ", width, ";"));
-    Open("if (down < fast_size && across < slow_size)");
+    OpenIf("down < fast_size && across < slow_size");
     Line(absl::StrCat("const long ", slow_.var, " = across, ", fast_.var, " = down;"));
     Line(absl::StrCat("const ", type, "* from = b", stmt.buffer, " + (", Index(stmt.index), ");"));
     Line(absl::StrCat(type, "* to = ", name, " + down * ", tile.pitch, " + across;"));
@@ -149,7 +138,7 @@ class TransposedEmitter : public CudaSteps {
   void FillVector(int buffer, int64_t bytes, int64_t width) {
     aligned_[buffer] = std::max(aligned_[buffer], bytes);
     const char* memory = bytes == 16 ? "uint4" : bytes == 8 ? "uint2" : "unsigned";
-    Open("if (aligned)");
+    OpenIf("aligned");
     Line(absl::StrCat("const ", memory, " w = *(const ", memory, "*)from;"));
     if (bytes == 4) {
       Line("*(unsigned*)to = w;");
