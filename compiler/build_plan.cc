@@ -1,14 +1,19 @@
 #include "compiler/build_plan.h"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/codegen/cuda/batch_kernels.h"
+#include "compiler/kernel_memo.h"
 #include "compiler/schedule/access.h"
 #include "compiler/schedule/plan_memory.h"
+#include "compiler/support/digest.h"
 #include "compiler/support/status_macros.h"
 
 namespace preheat {
@@ -48,7 +53,8 @@ class PlanBuilder {
         locations_(locations),
         device_(device),
         schedules_(schedules),
-        sizes_(graph.SymbolRanges()) {}
+        sizes_(graph.SymbolRanges()),
+        memo_(layouts, sizes_, device) {}
 
   absl::StatusOr<BuiltPlan> Run() {
     MakeBoundary();
@@ -168,9 +174,9 @@ class PlanBuilder {
       for (Value v : OutputsOf(step)) Touch(BufferOf(v, prologue), prologue);
       return AddCall(*step.call, prologue);
     }
-    ASSIGN_OR_RETURN(GeneratedKernel kernel, GenerateRegion(*step.region, layouts_, sizes_, device_));
+    ASSIGN_OR_RETURN(RegionKernel kernel, memo_.Generate(*step.region));
     if (prologue) {
-      AddKernel(std::move(kernel), nullptr, prologue);
+      AddKernel(kernel, nullptr, prologue);
       return absl::OkStatus();
     }
     AddSite(*step.region, std::move(kernel));
@@ -178,23 +184,31 @@ class PlanBuilder {
   }
 
   // A kernel of the run, as its schedule has it.
-  void AddSite(const schedule::Region& region, GeneratedKernel kernel) {
+  void AddSite(const schedule::Region& region, RegionKernel made) {
     Site site;
-    site.name = kernel.code.symbol;
-    site.identity = kernel.code.source;
+    site.name = made.kernel->code.symbol;
+    site.identity = SiteIdentity(*made.kernel);
     const codegen::Schedule& schedule = schedules_.For(site.name);
     if (!schedule.empty()) {
-      absl::StatusOr<GeneratedKernel> other = GenerateRegion(region, layouts_, sizes_, device_, schedule);
-      if (other.ok()) kernel = *std::move(other);
+      absl::StatusOr<RegionKernel> other = memo_.Generate(region, schedule);
+      if (other.ok()) made = *std::move(other);
     }
-    const int64_t grain = GrainOf(kernel, schedule);
-    site.variant = absl::StrCat(kernel.code.symbol, " ", grain);
-    absl::StrAppend(&site.identity, kernel.loops.extent.ToString(), " ", kernel.loops.scratch_bytes.ToString());
+    const int64_t grain = GrainOf(*made.kernel, schedule);
+    site.variant = absl::StrCat(made.kernel->code.symbol, " ", grain);
     const size_t before = plan().steps.size();
-    AddKernel(std::move(kernel), nullptr, /*prologue=*/false, grain);
+    AddKernel(made, nullptr, /*prologue=*/false, grain);
     if (plan().steps.size() == before) return;  // it has joined the step before, which is a site already
     site.step = before;
     built_.sites.push_back(std::move(site));
+  }
+
+  const std::string& SiteIdentity(const GeneratedKernel& kernel) {
+    std::string& identity = identities_[&kernel];
+    if (identity.empty()) {
+      identity = Digest(
+          absl::StrCat(kernel.code.source, kernel.loops.extent.ToString(), " ", kernel.loops.scratch_bytes.ToString()));
+    }
+    return identity;
   }
 
   static int64_t GrainOf(const GeneratedKernel& kernel, const codegen::Schedule& schedule = {}) {
@@ -217,22 +231,30 @@ class PlanBuilder {
   }
 
   // `target`: the buffer that a copy writes; otherwise every value's own.
-  void AddKernel(GeneratedKernel kernel, const uint32_t* target, bool prologue, int64_t grain = 0) {
-    artifact::KernelStep step = MakeStep(kernel, target, prologue);
+  void AddKernel(const RegionKernel& made, const uint32_t* target, bool prologue, int64_t grain = 0) {
+    artifact::KernelStep step = MakeStep(made, target, prologue);
     if (grain > 0) step.grain = grain;
-    const bool joins = device_ == DeviceKind::kCuda && Joins(kernel, step, prologue);
+    const bool joins = device_ == DeviceKind::kCuda && Joins(*made.kernel, step, prologue);
     for (uint32_t buffer : step.buffers) Touch(buffer, prologue, joins);
-    if (joins) return Join(kernel, step, prologue);
+    if (joins) return Join(made, step, prologue);
     step.kernel = static_cast<uint32_t>(plan().kernels.size());
-    plan().kernels.push_back({"", "", 0, RegionName(kernel.kind), SourceOps(kernel)});
-    pending_.push_back({kernel.code, static_cast<int64_t>(step.buffers.size()), 1});
+    plan().kernels.push_back({"", "", 0, RegionName(made.kernel->kind), SourceOps(made)});
+    pending_.push_back({made.kernel, static_cast<int64_t>(step.buffers.size()), 1});
     Append(std::move(step), prologue);
-    built_.kernels.push_back(std::move(kernel));
+    built_.kernels.push_back(FactsOf(made));
   }
 
-  artifact::KernelStep MakeStep(const GeneratedKernel& kernel, const uint32_t* target, bool prologue) {
+  static KernelFacts FactsOf(const RegionKernel& made) {
+    const codegen::Kernel& loops = made.kernel->loops;
+    const auto ops = std::count_if(loops.stmts.begin(), loops.stmts.end(),
+                                   [](const codegen::Stmt& stmt) { return stmt.kind == codegen::Stmt::Kind::kOp; });
+    return {made.buffers, loops.extent * loops.work, ops + static_cast<int64_t>(loops.accumulators.size())};
+  }
+
+  artifact::KernelStep MakeStep(const RegionKernel& made, const uint32_t* target, bool prologue) {
+    const GeneratedKernel& kernel = *made.kernel;
     artifact::KernelStep step;
-    for (const codegen::KernelBuffer& buffer : kernel.loops.buffers) {
+    for (const codegen::KernelBuffer& buffer : made.buffers) {
       step.buffers.push_back(buffer.written && target ? *target : BufferOf(buffer.value, prologue));
       step.writes.push_back(buffer.written);
     }
@@ -262,8 +284,8 @@ class PlanBuilder {
     const artifact::KernelStep* last = LastKernel(prologue);
     if (last == nullptr || last->kernel + 1 != pending_.size()) return false;
     const Pending& pending = pending_.back();
-    if (pending.code.symbol != kernel.code.symbol || last->grid[0] != step.grid[0] || last->extent != step.extent ||
-        last->scalars != step.scalars || step.scratch_bytes != Expr(0))
+    if (pending.kernel->code.symbol != kernel.code.symbol || last->grid[0] != step.grid[0] ||
+        last->extent != step.extent || last->scalars != step.scalars || step.scratch_bytes != Expr(0))
       return false;
     if ((pending.count + 1) * pending.buffers > codegen::kMostPointers) return false;
     for (size_t i = 0; i < step.buffers.size(); ++i) {
@@ -274,41 +296,43 @@ class PlanBuilder {
     return true;
   }
 
-  void Join(const GeneratedKernel& kernel, const artifact::KernelStep& step, bool prologue) {
+  void Join(const RegionKernel& made, const artifact::KernelStep& step, bool prologue) {
     artifact::KernelStep& last = *LastKernel(prologue);
     last.buffers.insert(last.buffers.end(), step.buffers.begin(), step.buffers.end());
     last.writes.insert(last.writes.end(), step.writes.begin(), step.writes.end());
     last.grid = {step.grid[0], Expr(++pending_.back().count)};
-    auto& buffers = built_.kernels.back().loops.buffers;
-    buffers.insert(buffers.end(), kernel.loops.buffers.begin(), kernel.loops.buffers.end());
+    auto& buffers = built_.kernels.back().buffers;
+    buffers.insert(buffers.end(), made.buffers.begin(), made.buffers.end());
     std::vector<std::string>& ops = plan().kernels.back().ops;
-    for (std::string& op : SourceOps(kernel)) {
+    for (std::string& op : SourceOps(made)) {
       if (std::find(ops.begin(), ops.end(), op) == ops.end()) ops.push_back(std::move(op));
     }
   }
 
   // Each distinct source once, now that it is known how many buffers each launch takes.
   void AddSources() {
+    std::unordered_map<std::string, uint32_t> sources;  // by symbol
     for (size_t i = 0; i < pending_.size(); ++i) {
       const Pending& pending = pending_[i];
-      codegen::EmittedKernel code =
-          pending.count == 1 ? pending.code : codegen::BatchKernels(pending.code, pending.buffers, pending.count);
-      auto known = std::find_if(built_.sources.begin(), built_.sources.end(),
-                                [&](const codegen::EmittedKernel& e) { return e.symbol == code.symbol; });
-      uint32_t source = static_cast<uint32_t>(known - built_.sources.begin());
+      const codegen::EmittedKernel& one = pending.kernel->code;
+      std::optional<codegen::EmittedKernel> many;
+      if (pending.count > 1) many = codegen::BatchKernels(one, pending.buffers, pending.count);
+      const codegen::EmittedKernel& code = many ? *many : one;
+      auto [known, fresh] = sources.try_emplace(code.symbol, static_cast<uint32_t>(built_.sources.size()));
+      const uint32_t source = known->second;
       artifact::Kernel& entry = plan().kernels[i];
       entry.name = entry.symbol = code.symbol;
       // On a CPU all kernels are linked into one object; a cubin holds one.
       entry.code = device_ == DeviceKind::kCuda ? source : 0;
-      if (known == built_.sources.end()) built_.sources.push_back(std::move(code));
+      if (fresh) built_.sources.push_back(code);
     }
   }
 
   // The program's operators that a kernel computes: those of the nodes between its inputs and outputs.
-  std::vector<std::string> SourceOps(const GeneratedKernel& kernel) const {
+  std::vector<std::string> SourceOps(const RegionKernel& made) const {
     std::set<Value> inputs;
     std::vector<Value> stack;
-    for (const codegen::KernelBuffer& buffer : kernel.loops.buffers) {
+    for (const codegen::KernelBuffer& buffer : made.buffers) {
       if (buffer.written)
         stack.push_back(buffer.value);
       else
@@ -444,8 +468,8 @@ class PlanBuilder {
       const ir::GraphOutput& out = graph_.outputs()[i];
       uint32_t target = plan().output_buffers[i];
       std::vector<Expr> strides = out.mutates >= 0 ? graph_.inputs()[out.mutates].strides : out.strides;
-      ASSIGN_OR_RETURN(GeneratedKernel copy, GenerateCopy(out.value, strides, layouts_, sizes_, device_));
-      AddKernel(std::move(copy), &target, false);
+      ASSIGN_OR_RETURN(RegionKernel copy, memo_.Copy(out.value, strides));
+      AddKernel(copy, &target, false);
     }
     return absl::OkStatus();
   }
@@ -495,12 +519,14 @@ class PlanBuilder {
   const std::vector<std::string>& locations_;
   const DeviceKind device_;
   const codegen::Schedules& schedules_;
-  ir::Ranges sizes_;
+  const ir::Ranges sizes_;
+  KernelMemo memo_;
+  std::unordered_map<const GeneratedKernel*, std::string> identities_;  // of what memo_ keeps
   std::map<Value, uint32_t> buffers_;
   std::map<uint32_t, std::pair<int, int>> lives_;  // of arena buffers, in steps
   std::set<Value> frozen_;
   struct Pending {  // of plan().kernels
-    codegen::EmittedKernel code;
+    std::shared_ptr<const GeneratedKernel> kernel;
     int64_t buffers, count;  // of one set, and sets
   };
   std::vector<Pending> pending_;

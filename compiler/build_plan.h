@@ -21,11 +21,18 @@ struct Site {
   std::string variant;   // what is run now: equal exactly when the same would be measured
 };
 
+// What a report says of a kernel step.
+struct KernelFacts {
+  std::vector<codegen::KernelBuffer> buffers;
+  ir::Expr work;           // elements that its loops go through
+  int64_t operations = 0;  // of each
+};
+
 // A program ready to be written: its plan without code digests, and the kernels behind it, each distinct source once.
 struct BuiltPlan {
   artifact::Plan plan;
   std::vector<codegen::EmittedKernel> sources;  // in the order of first use; plan.kernels refer to symbols
-  std::vector<GeneratedKernel> kernels;         // one a kernel step, in the order of `order`: for reports
+  std::vector<KernelFacts> kernels;             // one a kernel step, in the order of `order`
   std::vector<Site> sites;                      // in the order of plan.steps
   std::vector<bool> order;                      // one a step as it was made: true when it went into the prologue
 };

@@ -25,15 +25,12 @@ int64_t Bytes(const std::vector<Expr>& sizes, ir::DType dtype, const ir::Graph& 
   return AtLeast(ir::NumElements(sizes), graph) * ir::DTypeSize(dtype);
 }
 
-KernelReport KernelRow(const artifact::Kernel& entry, const GeneratedKernel& kernel, const ir::Graph& graph) {
+KernelReport KernelRow(const artifact::Kernel& entry, const KernelFacts& kernel, const ir::Graph& graph) {
   KernelReport row{entry.name, entry.region, entry.ops, 0, 0};
-  for (const codegen::KernelBuffer& buffer : kernel.loops.buffers) {
+  for (const codegen::KernelBuffer& buffer : kernel.buffers) {
     row.bytes += Bytes(buffer.value.shape(), buffer.dtype, graph);
   }
-  int64_t work = AtLeast(kernel.loops.extent * kernel.loops.work, graph);
-  int64_t ops = 0;
-  for (const codegen::Stmt& stmt : kernel.loops.stmts) ops += stmt.kind == codegen::Stmt::Kind::kOp;
-  row.flops = work * std::max<int64_t>(1, ops + static_cast<int64_t>(kernel.loops.accumulators.size()));
+  row.flops = AtLeast(kernel.work, graph) * std::max<int64_t>(1, kernel.operations);
   return row;
 }
 

@@ -101,22 +101,22 @@ bool Value::operator<(const Value& other) const {
 
 const TensorType& Value::type() const { return node->results()[index]; }
 
-int64_t Node::Int(const std::string& name) const { return std::get<int64_t>(attrs_.at(name)); }
-const std::string& Node::String(const std::string& name) const { return std::get<std::string>(attrs_.at(name)); }
+int64_t Node::Int(const std::string& name) const { return std::get<int64_t>(attrs().at(name)); }
+const std::string& Node::String(const std::string& name) const { return std::get<std::string>(attrs().at(name)); }
 const std::vector<int64_t>& Node::Ints(const std::string& name) const {
-  return std::get<std::vector<int64_t>>(attrs_.at(name));
+  return std::get<std::vector<int64_t>>(attrs().at(name));
 }
 const std::vector<Expr>& Node::Exprs(const std::string& name) const {
-  return std::get<std::vector<Expr>>(attrs_.at(name));
+  return std::get<std::vector<Expr>>(attrs().at(name));
 }
 const std::vector<std::string>& Node::Strings(const std::string& name) const {
-  return std::get<std::vector<std::string>>(attrs_.at(name));
+  return std::get<std::vector<std::string>>(attrs().at(name));
 }
-DType Node::Type(const std::string& name) const { return std::get<DType>(attrs_.at(name)); }
-Expr Node::ExprAttr(const std::string& name) const { return std::get<Expr>(attrs_.at(name)); }
+DType Node::Type(const std::string& name) const { return std::get<DType>(attrs().at(name)); }
+Expr Node::ExprAttr(const std::string& name) const { return std::get<Expr>(attrs().at(name)); }
 
 Scalar Node::ScalarAttr(const std::string& name) const {
-  const AttrValue& value = attrs_.at(name);
+  const AttrValue& value = attrs().at(name);
   if (const int64_t* i = std::get_if<int64_t>(&value)) return *i;
   return std::get<double>(value);
 }
@@ -124,9 +124,8 @@ Scalar Node::ScalarAttr(const std::string& name) const {
 Value Graph::AddInput(GraphInput input) {
   Node& node = nodes_.emplace_back();
   node.id_ = static_cast<int>(nodes_.size()) - 1;
-  node.op_ = Op::kInput;
-  node.results_ = {input.type};
-  node.attrs_ = {{"index", static_cast<int64_t>(inputs_.size())}};
+  node.body_ = std::make_shared<const Node::Body>(
+      Node::Body{Op::kInput, {input.type}, {{"index", static_cast<int64_t>(inputs_.size())}}});
   inputs_.push_back(std::move(input));
   input_values_.push_back(node.result());
   return input_values_.back();
@@ -139,12 +138,19 @@ absl::StatusOr<const Node*> Graph::Add(Op op, absl::Span<const Value> operands, 
   ASSIGN_OR_RETURN(std::vector<TensorType> results, InferTypes(op, operands, attrs, declared));
   Node& node = nodes_.emplace_back();
   node.id_ = static_cast<int>(nodes_.size()) - 1;
-  node.op_ = op;
   node.debug_id_ = debug_id;
   node.operands_.assign(operands.begin(), operands.end());
-  node.results_ = std::move(results);
-  node.attrs_ = std::move(attrs);
+  node.body_ = std::make_shared<const Node::Body>(Node::Body{op, std::move(results), std::move(attrs)});
   return &node;
+}
+
+const Node* Graph::AddCopy(const Node& node, std::vector<Value> operands) {
+  Node& copy = nodes_.emplace_back();
+  copy.id_ = static_cast<int>(nodes_.size()) - 1;
+  copy.debug_id_ = node.debug_id_;
+  copy.operands_ = std::move(operands);
+  copy.body_ = node.body_;
+  return &copy;
 }
 
 Ranges Graph::SymbolRanges() const {
@@ -168,13 +174,9 @@ std::vector<std::vector<int>> Graph::CountUses() const {
   return uses;
 }
 
-std::map<Value, Value> CloneBoundary(const Graph& from, Graph& to) {
-  std::map<Value, Value> map;
+void CloneBoundary(const Graph& from, Graph& to) {
   for (const Symbol& symbol : from.symbols()) to.AddSymbol(symbol);
-  for (size_t i = 0; i < from.inputs().size(); ++i) {
-    map[from.input_values()[i]] = to.AddInput(from.inputs()[i]);
-  }
-  return map;
+  for (const GraphInput& input : from.inputs()) to.AddInput(input);
 }
 
 }  // namespace preheat::ir

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -105,12 +106,12 @@ struct Value {
 class Node {
  public:
   int id() const { return id_; }  // position in the graph: operands have smaller ids
-  Op op() const { return op_; }
+  Op op() const { return body_->op; }
   absl::Span<const Value> operands() const { return operands_; }
   const Value& operand(int i) const { return operands_[i]; }
-  absl::Span<const TensorType> results() const { return results_; }
+  absl::Span<const TensorType> results() const { return body_->results; }
   Value result(int i = 0) const { return Value{this, i}; }
-  const Attrs& attrs() const { return attrs_; }
+  const Attrs& attrs() const { return body_->attrs; }
 
   // Attribute access. REQUIRES: the attribute is there, of that kind (the verifier has seen to it).
   int64_t Int(const std::string& name) const;
@@ -121,19 +122,22 @@ class Node {
   DType Type(const std::string& name) const;
   Expr ExprAttr(const std::string& name) const;
   Scalar ScalarAttr(const std::string& name) const;  // an int or a float
-  bool Has(const std::string& name) const { return attrs_.count(name) != 0; }
+  bool Has(const std::string& name) const { return attrs().count(name) != 0; }
 
   // Ids into the source program's debug information; no part of the IR's text or identity.
   int debug_id() const { return debug_id_; }
 
  private:
   friend class Graph;
+  struct Body {  // what a node has whatever it is applied to: shared by its copies in other graphs
+    Op op = Op::kInput;
+    std::vector<TensorType> results;
+    Attrs attrs;
+  };
   int id_ = 0;
-  Op op_ = Op::kInput;
   int debug_id_ = -1;
   std::vector<Value> operands_;
-  std::vector<TensorType> results_;
-  Attrs attrs_;
+  std::shared_ptr<const Body> body_;
 };
 
 // A size that a run binds: its name ("d0"), inclusive bounds, and where its value comes from.
@@ -187,6 +191,10 @@ class Graph {
   absl::StatusOr<const Node*> Add(Op op, absl::Span<const Value> operands, Attrs attrs = {},
                                   std::vector<TensorType> declared = {}, int debug_id = -1);
 
+  // Appends the node of another graph on operands of this one, which must have the types of its own: so it is right
+  // without a check, and costs little.
+  const Node* AddCopy(const Node& node, std::vector<Value> operands);
+
   void AddOutput(GraphOutput output) { outputs_.push_back(std::move(output)); }
   void AddSymbol(Symbol symbol) { symbols_.push_back(std::move(symbol)); }
 
@@ -210,9 +218,29 @@ class Graph {
   std::vector<Symbol> symbols_;
 };
 
-// Copies the boundary of `from` (symbols, inputs) into an empty graph and returns the map that
-// passes extend: old value -> new value.
-std::map<Value, Value> CloneBoundary(const Graph& from, Graph& to);
+// Something for each value of a graph, which must outlive this. Values of nodes that come later have nothing.
+template <typename T>
+class ValueMap {
+ public:
+  explicit ValueMap(const Graph& graph, const T& initial = {}) {
+    first_.reserve(graph.nodes().size());
+    size_t size = 0;
+    for (const Node& node : graph.nodes()) {
+      first_.push_back(size);
+      size += node.results().size();
+    }
+    items_.assign(size, initial);
+  }
+  T& operator[](Value value) { return items_[first_[value.node->id()] + value.index]; }
+  const T& operator[](Value value) const { return items_[first_[value.node->id()] + value.index]; }
+
+ private:
+  std::vector<size_t> first_;  // by node id
+  std::vector<T> items_;
+};
+
+// Copies the boundary of `from` (symbols, inputs) into an empty graph. Inputs keep their numbers.
+void CloneBoundary(const Graph& from, Graph& to);
 
 // Element count, and the strides of a dense row-major tensor, in elements.
 Expr NumElements(absl::Span<const Expr> shape);

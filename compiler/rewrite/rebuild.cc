@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/support/status_macros.h"
 
 namespace preheat::rewrite {
@@ -9,7 +10,10 @@ namespace preheat::rewrite {
 using ir::Node;
 using ir::Value;
 
-Rebuild::Rebuild(const ir::Graph& from) : from_(from), values_(ir::CloneBoundary(from, to_)), builder_(&to_) {}
+Rebuild::Rebuild(const ir::Graph& from) : from_(from), values_(from), builder_(&to_) {
+  ir::CloneBoundary(from, to_);
+  for (size_t i = 0; i < from.inputs().size(); ++i) values_[from.input_values()[i]] = to_.input_values()[i];
+}
 
 std::vector<Value> Rebuild::MapAll(absl::Span<const Value> old) const {
   std::vector<Value> mapped;
@@ -21,11 +25,13 @@ std::vector<Value> Rebuild::MapAll(absl::Span<const Value> old) const {
 absl::Status Rebuild::Copy(const Node& node) {
   builder_.SetDebugId(node.debug_id());
   if (node.op() == ir::Op::kInput) return absl::OkStatus();
-  bool declared = ir::Info(node.op()).rule == ir::TypeRule::kDeclared;
-  std::vector<ir::TensorType> types;
-  if (declared) types.assign(node.results().begin(), node.results().end());
-  ASSIGN_OR_RETURN(const Node* copy,
-                   to_.Add(node.op(), MapAll(node.operands()), node.attrs(), std::move(types), node.debug_id()));
+  std::vector<Value> operands = MapAll(node.operands());
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i] && operands[i].type() == node.operand(static_cast<int>(i)).type()) continue;
+    RETURN_IF_ERROR(builder_.status());
+    return absl::InternalError(absl::StrCat("operand ", i, " of node ", node.id(), " has no value of its type"));
+  }
+  const Node* copy = to_.AddCopy(node, std::move(operands));
   for (int i = 0; i < static_cast<int>(node.results().size()); ++i) values_[node.result(i)] = copy->result(i);
   return absl::OkStatus();
 }

@@ -1,7 +1,6 @@
 #ifndef PREHEAT_COMPILER_REWRITE_REBUILD_H_
 #define PREHEAT_COMPILER_REWRITE_REBUILD_H_
 
-#include <map>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,10 +29,11 @@ class Rebuild {
   ir::Builder& builder() { return builder_; }
 
   // The new value that stands for an old one. REQUIRES: its node was copied or replaced before.
-  ir::Value Map(ir::Value old) const { return values_.at(old); }
+  ir::Value Map(ir::Value old) const { return values_[old]; }
   std::vector<ir::Value> MapAll(absl::Span<const ir::Value> old) const;
 
-  // The same operator on the new values. Input nodes are there already: nothing happens.
+  // The same operator on the new values. Input nodes are there already: nothing happens. INTERNAL when an operand was
+  // not copied or replaced before.
   absl::Status Copy(const ir::Node& node);
 
   // From now on `with`, a value of the new graph and of the same type, stands for `old`.
@@ -45,7 +45,7 @@ class Rebuild {
  private:
   const ir::Graph& from_;
   ir::Graph to_;
-  std::map<ir::Value, ir::Value> values_;
+  ir::ValueMap<ir::Value> values_;
   ir::Builder builder_;
 };
 

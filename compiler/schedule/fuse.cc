@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -46,10 +47,10 @@ namespace {
 constexpr int kCostlyOps = 8;  // in simple operations; a transcendental function counts kFunctionCost
 constexpr int kFunctionCost = 10;
 constexpr size_t kMaxRegionNodes = 192;
-constexpr size_t kMaxAccesses = 96;
 constexpr int64_t kInnerLoop = 16;  // elements over which work outside an inner loop is spread
 constexpr int64_t kFewRows = 16;    // fewer rows than this do not carry a large region
 constexpr int64_t kLargeRegion = 1 << 16;
+constexpr int kFarthest = 400;     // groups that a search for a dependence goes through
 constexpr int64_t kFewBlocks = 8;  // fewer blocks of rows than this do not keep the threads busy
 
 bool IsLeaf(Op op) { return op == Op::kFill || op == Op::kIota || op == Op::kSize; }
@@ -102,6 +103,7 @@ struct Domain {
   Index vars;
   std::vector<bool> reduced;
   bool trailing = true;  // reduced dimensions are the last ones
+  ir::Ranges ranges;     // of the loop variables and of all sizes
 };
 
 // A group of roots computed by one kernel.
@@ -118,7 +120,14 @@ struct Group {
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, const Layouts& layouts) : graph_(graph), layouts_(layouts), ranges_(graph.SymbolRanges()) {}
+  Fuser(const Graph& graph, const Layouts& layouts)
+      : graph_(graph),
+        layouts_(layouts),
+        ranges_(graph.SymbolRanges()),
+        roots_(graph),
+        required_(graph),
+        domains_(graph.nodes().size()),
+        group_of_(graph, kNone) {}
 
   Partition Run(bool merge, bool block_sums) {
     FindRoots();
@@ -133,6 +142,8 @@ class Fuser {
   }
 
  private:
+  static constexpr int kNone = -1;
+
   // --- Roots ---
 
   void FindRoots() {
@@ -181,8 +192,7 @@ class Fuser {
 
   void Require(Value value) {
     if (InMemory(value.node->op())) return;
-    roots_.insert(value);
-    required_.insert(value);
+    roots_[value] = required_[value] = 1;
   }
 
   Value Memory(Value operand) const { return MemoryOf(operand, layouts_, ranges_); }
@@ -198,7 +208,7 @@ class Fuser {
     int cost = OwnCost(node), loads = 0, whole = 0;
     int64_t bytes = 0;
     for (Value operand : node.operands()) {
-      bool stored = InMemory(operand.node->op()) || roots_.count(operand);
+      bool stored = InMemory(operand.node->op()) || roots_[operand] != 0;
       cost += stored ? 0 : cost_[operand.node->id()];
       loads += stored ? 1 : loads_[operand.node->id()];
       whole += stored ? 1 : whole_loads_[operand.node->id()];
@@ -210,19 +220,19 @@ class Fuser {
     // With no more to load than it has itself, computing it again reads no more than it would be read, and spares the
     // store: one load of its own size, or two of half of it.
     bool costly = cost >= kCostlyOps || (whole >= 2 && bytes > ElementBytes(node));
-    if (ir::IsReduction(node.op()) || PadsNothing(node)) roots_.insert(node.result());
-    if (!ir::IsView(node.op()) && !IsLeaf(node.op()) && uses[id] > 1 && costly) roots_.insert(node.result());
+    if (ir::IsReduction(node.op()) || PadsNothing(node)) roots_[node.result()] = 1;
+    if (!ir::IsView(node.op()) && !IsLeaf(node.op()) && uses[id] > 1 && costly) roots_[node.result()] = 1;
     if (cost > 400 || loads > 48) {  // bounds the size of what is inlined
-      if (!ir::IsView(node.op())) roots_.insert(node.result());
+      if (!ir::IsView(node.op())) roots_[node.result()] = 1;
     }
     if (Repeats(node) && !RepeatsInnermost(node)) {
       Value base = BaseOf(node.operand(0));
       bool computed = !InMemory(base.node->op()) && !IsLeaf(base.node->op());
       bool indexed = node.op() == Op::kTake || node.op() == Op::kGather;
       bool costly_base = cost_[base.node->id()] >= kCostlyOps || loads_[base.node->id()] > 1;
-      if (computed && (indexed ? !PicksFew(node, base) : costly_base)) roots_.insert(base);
+      if (computed && (indexed ? !PicksFew(node, base) : costly_base)) roots_[base] = 1;
     }
-    if (roots_.count(node.result())) {
+    if (roots_[node.result()]) {
       cost_[id] = 0, loads_[id] = whole_loads_[id] = 1;
       whole_bytes_[id] = ElementBytes(node);
     }
@@ -259,16 +269,24 @@ class Fuser {
 
   // --- Groups ---
 
-  Domain DomainOf(Value root) const {
+  const Domain& DomainOf(Value root) const {
+    std::unique_ptr<const Domain>& known = domains_[root.node->id()];  // of several results only calls have, no loops
+    if (known == nullptr) known = std::make_unique<const Domain>(MakeDomain(root));
+    return *known;
+  }
+  Domain MakeDomain(Value root) const {
     Domain d;
     bool reduction = ir::IsReduction(root.node->op());
     d.sizes = reduction ? root.node->operand(0).shape() : root.shape();
     d.reduced.assign(d.sizes.size(), false);
+    d.ranges = ranges_;
     if (reduction) {
       for (int64_t dim : ReducedDims(*root.node)) d.reduced[dim] = true;
     }
     for (size_t i = 0; i < d.sizes.size(); ++i) {
-      d.vars.push_back(d.sizes[i] == Expr(1) ? Expr(0) : Expr::Symbol(absl::StrCat("i", i)));
+      const std::string name = absl::StrCat("i", i);
+      d.vars.push_back(d.sizes[i] == Expr(1) ? Expr(0) : Expr::Symbol(name));
+      if (d.sizes[i] != Expr(1)) d.ranges.Set(name, 0, d.sizes[i] - 1);
       if (i > 0 && d.reduced[i - 1] && !d.reduced[i] && d.sizes[i] != Expr(1)) d.trailing = false;
     }
     return d;
@@ -278,21 +296,13 @@ class Fuser {
     return {node.Int("dim")};
   }
 
-  ir::Ranges RangesOf(const Domain& d) const {
-    ir::Ranges ranges = ranges_;
-    for (size_t i = 0; i < d.sizes.size(); ++i) {
-      if (auto name = d.vars[i].symbol()) ranges.Set(*name, 0, d.sizes[i] - 1);
-    }
-    return ranges;
-  }
-
   void MakeGroups() {
     for (const Node& node : graph_.nodes()) {
       if (IsCall(node.op()) || IsNodeKernel(node.op())) {
         AddCall(node);
         continue;
       }
-      if (InMemory(node.op()) || !roots_.count(node.result())) continue;
+      if (InMemory(node.op()) || !roots_[node.result()]) continue;
       Group group;
       group.roots = {node.result()};
       Classify(group);
@@ -303,8 +313,8 @@ class Fuser {
     consumers_.resize(groups_.size());
     for (size_t g = 0; g < groups_.size(); ++g) {
       for (const Access& access : groups_[g].accesses) {
-        auto it = group_of_.find(access.input);
-        if (it != group_of_.end()) consumers_[it->second].insert(static_cast<int>(g));
+        const int producer = group_of_[access.input];
+        if (producer != kNone) consumers_[producer].insert(static_cast<int>(g));
       }
     }
     into_.resize(groups_.size());
@@ -335,7 +345,7 @@ class Fuser {
   void Classify(Group& group) const {
     Value root = group.roots[0];
     if (!ir::IsReduction(root.node->op())) return;
-    Domain d = DomainOf(root);
+    const Domain& d = DomainOf(root);
     group.kind = RegionKind::kRow;
     for (size_t i = d.sizes.size(); i-- > 0;) {
       if (d.sizes[i] == Expr(1)) continue;
@@ -346,8 +356,8 @@ class Fuser {
   }
 
   void CollectAccesses(Group& group, Value root) {
-    Domain d = DomainOf(root);
-    ir::Ranges ranges = RangesOf(d);
+    const Domain& d = DomainOf(root);
+    const ir::Ranges& ranges = d.ranges;
     std::set<std::pair<Value, Index>> seen;
     size_t reads = 0;
     Value start = ir::IsReduction(root.node->op()) ? root.node->operand(0) : root;
@@ -359,7 +369,7 @@ class Fuser {
             std::set<std::pair<Value, Index>>& seen, size_t& reads) {
     if (!seen.insert({value, index}).second) return;
     const Node& node = *value.node;
-    if (!top && (InMemory(node.op()) || roots_.count(value))) {
+    if (!top && (InMemory(node.op()) || roots_[value])) {
       group.accesses.push_back({root, value, index});
       return;
     }
@@ -417,13 +427,16 @@ class Fuser {
     }
   }
 
+  // Nearest first.
   std::vector<int> ProducersOf(int c) const {
-    std::set<int, std::greater<int>> producers;  // nearest first
+    std::vector<int> producers;
     for (const Access& access : groups_[c].accesses) {
-      auto it = group_of_.find(access.input);
-      if (it != group_of_.end() && it->second != c) producers.insert(it->second);
+      const int producer = group_of_[access.input];
+      if (producer != kNone && producer != c) producers.push_back(producer);
     }
-    return {producers.begin(), producers.end()};
+    std::sort(producers.begin(), producers.end(), std::greater<int>());
+    producers.erase(std::unique(producers.begin(), producers.end()), producers.end());
+    return producers;
   }
 
   bool TryMerge(int p, int c) {
@@ -433,8 +446,7 @@ class Fuser {
     RegionKind kind = consumer.kind;
     Expr outer = consumer.outer;
     for (const Access& access : consumer.accesses) {
-      auto it = group_of_.find(access.input);
-      if (it == group_of_.end() || it->second != p) continue;
+      if (group_of_[access.input] != p) continue;
       if (!Compatible(producer, access, kind, outer)) return false;
     }
     if (PathAround(p, c)) return false;
@@ -444,8 +456,8 @@ class Fuser {
 
   // May the consumer's loop compute what it reads by this access? Sets the kind and outer size it then has.
   bool Compatible(const Group& producer, const Access& access, RegionKind& kind, Expr& outer) const {
-    Domain d = DomainOf(access.root);
-    ir::Ranges ranges = RangesOf(d);
+    const Domain& d = DomainOf(access.root);
+    const ir::Ranges& ranges = d.ranges;
     Expr at = ranges.Simplify(Flatten(access.index, access.input.shape()));
     Expr count = access.input.type().NumElements();
     bool producer_loops = producer.kind != RegionKind::kPointwise;
@@ -520,19 +532,27 @@ class Fuser {
   }
 
   // True when the consumer depends on the producer by another way too, through a group that stays apart.
-  bool PathAround(int p, int c) const {
-    std::set<int> seen;
-    std::vector<int> stack;
+  bool PathAround(int p, int c) {
+    std::vector<int> start;
     for (int q : ProducersOf(c)) {
-      if (q != p) stack.push_back(q);
+      if (q != p) start.push_back(q);
     }
-    int floor = Earliest(p);
-    while (!stack.empty()) {
-      int q = stack.back();
+    return Found(p, std::move(start));
+  }
+
+  // True when one of the groups on the stack is `wanted` or depends on it, or that is too far to tell.
+  bool Found(int wanted, std::vector<int> stack) {
+    ++search_;
+    searched_.resize(groups_.size(), 0);
+    const int floor = Earliest(wanted);
+    for (int count = 0; !stack.empty();) {
+      const int q = stack.back();
       stack.pop_back();
-      if (q == p) return true;
-      if (!seen.insert(q).second || latest_[q] < floor) continue;
-      if (seen.size() > 400) return true;  // too far to tell: stay apart
+      if (q == wanted) return true;
+      if (searched_[q] == search_) continue;
+      searched_[q] = search_;
+      if (latest_[q] < floor) continue;
+      if (++count > kFarthest) return true;
       for (int next : ProducersOf(q)) stack.push_back(next);
     }
     return false;
@@ -560,8 +580,7 @@ class Fuser {
     std::vector<Access> accesses;
     for (std::vector<Access>* of : {&consumer.accesses, &producer.accesses}) {
       for (Access& access : *of) {
-        auto it = group_of_.find(access.input);
-        if (it == group_of_.end() || it->second != c) accesses.push_back(std::move(access));
+        if (group_of_[access.input] != c) accesses.push_back(std::move(access));
       }
     }
     consumer.accesses = std::move(accesses);
@@ -596,8 +615,8 @@ class Fuser {
       if (by_producer && groups_[g].kind != RegionKind::kColumn) continue;
       std::set<Value> inputs;
       for (const Access& access : groups_[g].accesses) {
-        auto it = group_of_.find(access.input);
-        inputs.insert(by_producer && it != group_of_.end() ? groups_[it->second].roots[0] : access.input);
+        const int producer = group_of_[access.input];
+        inputs.insert(by_producer && producer != kNone ? groups_[producer].roots[0] : access.input);
       }
       for (Value input : inputs) readers[input].push_back(static_cast<int>(g));
     }
@@ -618,25 +637,12 @@ class Fuser {
 
   bool SameLoops(const Group& a, const Group& b) const {
     if (a.kind != b.kind || a.outer != b.outer) return false;
-    Domain da = DomainOf(a.roots[0]), db = DomainOf(b.roots[0]);
+    const Domain &da = DomainOf(a.roots[0]), &db = DomainOf(b.roots[0]);
     return da.sizes == db.sizes && da.reduced == db.reduced;
   }
 
   // True when `to` depends on `from`.
-  bool Reaches(int from, int to) const {
-    std::set<int> seen;
-    std::vector<int> stack = {to};
-    int floor = Earliest(from);
-    while (!stack.empty()) {
-      int q = stack.back();
-      stack.pop_back();
-      if (q == from) return true;
-      if (!seen.insert(q).second || latest_[q] < floor) continue;
-      if (seen.size() > 400) return true;
-      for (int next : ProducersOf(q)) stack.push_back(next);
-    }
-    return false;
-  }
+  bool Reaches(int from, int to) { return Found(from, {to}); }
 
   // --- Sums over blocks of rows ---
 
@@ -700,11 +706,10 @@ class Fuser {
   // True when what `reader` reads of the other group is an element at the same place, or one a row.
   bool RowByRow(const Group& reader, int other, const Expr& total, const Expr& rows) const {
     for (const Access& access : reader.accesses) {
-      auto it = group_of_.find(access.input);
-      if (it == group_of_.end() || it->second != other) continue;
+      if (group_of_[access.input] != other) continue;
       if (IsBlockSum(*access.input.node)) return false;
-      Domain d = DomainOf(access.root);
-      ir::Ranges ranges = RangesOf(d);
+      const Domain& d = DomainOf(access.root);
+      const ir::Ranges& ranges = d.ranges;
       const Expr count = access.input.type().NumElements();
       if (count != total && count != rows) return false;
       if (PrefixOf(d, ranges.Simplify(Flatten(access.index, access.input.shape())), count, ranges) == 0) return false;
@@ -716,27 +721,26 @@ class Fuser {
 
   Partition Emit() {
     // Stored: required by others, or read by another group.
-    std::set<Value> stored = required_;
+    ir::ValueMap<char> stored = required_;
     for (size_t g = 0; g < groups_.size(); ++g) {
       for (const Access& access : groups_[g].accesses) {
-        auto it = group_of_.find(access.input);
-        if (it != group_of_.end() && it->second != static_cast<int>(g)) stored.insert(access.input);
+        const int producer = group_of_[access.input];
+        if (producer != kNone && producer != static_cast<int>(g)) stored[access.input] = 1;
       }
     }
     Partition partition;
     std::vector<int> state(groups_.size(), 0);
     for (size_t g = 0; g < groups_.size(); ++g) Visit(static_cast<int>(g), state, stored, partition);
-    std::set<Value> memory;
     for (const Node& node : graph_.nodes()) {
-      if (InMemory(node.op())) memory.insert(node.result());
+      for (int i = 0; i < static_cast<int>(node.results().size()); ++i) {
+        if (InMemory(node.op()) || stored[node.result(i)]) partition.stored.push_back(node.result(i));
+      }
     }
-    memory.insert(stored.begin(), stored.end());
-    partition.stored.assign(memory.begin(), memory.end());
     return partition;
   }
 
   // Depth first: producers before consumers. Explicit stack: graphs may be long chains.
-  void Visit(int start, std::vector<int>& state, const std::set<Value>& stored, Partition& partition) const {
+  void Visit(int start, std::vector<int>& state, const ir::ValueMap<char>& stored, Partition& partition) const {
     std::vector<std::pair<int, bool>> stack = {{start, false}};
     while (!stack.empty()) {
       auto [g, done] = stack.back();
@@ -754,7 +758,7 @@ class Fuser {
     }
   }
 
-  void AppendStep(const Group& group, const std::set<Value>& stored, Partition& partition) const {
+  void AppendStep(const Group& group, const ir::ValueMap<char>& stored, Partition& partition) const {
     Step step;
     if (group.call && IsCall(group.call->op())) {
       step.call = group.call;
@@ -769,7 +773,7 @@ class Fuser {
     for (const Access& access : group.accesses) inputs.insert(access.input);
     region.inputs.assign(inputs.begin(), inputs.end());
     for (Value root : group.roots) {
-      if (stored.count(root) || group.call) region.outputs.push_back(root);
+      if (stored[root] || group.call) region.outputs.push_back(root);
     }
     std::sort(region.outputs.begin(), region.outputs.end());
     if (region.outputs.empty()) return;
@@ -780,15 +784,18 @@ class Fuser {
   const Graph& graph_;
   const Layouts& layouts_;
   ir::Ranges ranges_;
-  std::set<Value> roots_, required_;
-  std::vector<int> cost_, loads_;     // of what is inlined, by node id
-  std::vector<int> whole_loads_;      // those of loads_ that are not broadcast
-  std::vector<int64_t> whole_bytes_;  // an element's, of these
+  ir::ValueMap<char> roots_, required_;
+  std::vector<int> cost_, loads_;                               // of what is inlined, by node id
+  std::vector<int> whole_loads_;                                // those of loads_ that are not broadcast
+  std::vector<int64_t> whole_bytes_;                            // an element's, of these
+  mutable std::vector<std::unique_ptr<const Domain>> domains_;  // by node id: made when first asked for
   std::vector<Group> groups_;
   std::vector<std::set<int>> consumers_;  // by the numbers that groups had before they were merged
   std::vector<int> into_;                 // the group that one went into, itself while it is alive
-  std::vector<int> latest_;               // of the nodes that a group and all it depends on compute: the last
-  std::map<Value, int> group_of_;
+  std::vector<int> searched_;             // by group: the last search that came through
+  int search_ = 0;
+  std::vector<int> latest_;  // of the nodes that a group and all it depends on compute: the last
+  ir::ValueMap<int> group_of_;
   Value last_extern_;
 };
 

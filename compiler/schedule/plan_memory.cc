@@ -12,27 +12,39 @@ namespace {
 
 Expr Aligned(const Expr& bytes) { return Expr::CeilDiv(bytes, kBufferAlignment) * kBufferAlignment; }
 
+// A buffer that has its place: what the search for gaps looks at, side by side in memory.
+struct Placed {
+  int64_t begin, end;
+  int first, last;
+};
+
+// The lowest gap of that size between the buffers that live at the same time. `placed` is ordered by `begin`.
+int64_t LowestGap(const std::vector<Placed>& placed, const Lifetime& life, int64_t size) {
+  int64_t at = 0;
+  for (const Placed& other : placed) {
+    if (other.first > life.last || life.first > other.last) continue;
+    if (other.begin >= at + size) break;
+    at = std::max(at, other.end);
+  }
+  return at;
+}
+
 Arena PlanConstant(const std::vector<Lifetime>& lifetimes) {
+  std::vector<int64_t> sizes;
+  for (const Lifetime& life : lifetimes) sizes.push_back(*Aligned(life.bytes).constant());
   std::vector<size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), 0);
-  auto size = [&](size_t i) { return *Aligned(lifetimes[i].bytes).constant(); };
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return size(a) > size(b); });
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return sizes[a] > sizes[b]; });
   std::vector<int64_t> offsets(lifetimes.size());
-  std::vector<size_t> placed;  // by offset
+  std::vector<Placed> placed;
   int64_t total = 0;
   for (size_t i : order) {
-    int64_t at = 0;
-    for (size_t other : placed) {
-      bool together = lifetimes[other].first <= lifetimes[i].last && lifetimes[i].first <= lifetimes[other].last;
-      if (!together) continue;
-      if (offsets[other] >= at + size(i)) break;
-      at = std::max(at, offsets[other] + size(other));
-    }
+    const int64_t at = LowestGap(placed, lifetimes[i], sizes[i]);
     offsets[i] = at;
-    total = std::max(total, at + size(i));
-    placed.insert(
-        std::upper_bound(placed.begin(), placed.end(), i, [&](size_t a, size_t b) { return offsets[a] < offsets[b]; }),
-        i);
+    total = std::max(total, at + sizes[i]);
+    auto after = std::upper_bound(placed.begin(), placed.end(), at,
+                                  [](int64_t begin, const Placed& other) { return begin < other.begin; });
+    placed.insert(after, {at, at + sizes[i], lifetimes[i].first, lifetimes[i].last});
   }
   return {{offsets.begin(), offsets.end()}, total};
 }

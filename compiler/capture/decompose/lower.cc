@@ -72,7 +72,7 @@ class Lowering {
 
   absl::StatusOr<ir::Graph> Run() {
     for (const ir::Symbol& symbol : program_.symbols) graph_.AddSymbol(symbol);
-    for (const capture::InputSpec& input : program_.inputs) AddInput(input);
+    AddInputs();
     for (const capture::ConstantData& constant : program_.constants) {
       const TensorType& type = program_.values[constant.value].type.tensor;
       values_[constant.value] = builder_.Constant(type.dtype, type.shape, constant.data);
@@ -95,27 +95,29 @@ class Lowering {
                         ")");
   }
 
-  void AddInput(const capture::InputSpec& input) {
+  void AddInputs() {
+    std::vector<bool> written(program_.inputs.size(), false);
+    for (const OutputSpec& output : program_.outputs) {
+      if (output.mutates >= 0) written[output.mutates] = true;
+    }
+    for (size_t i = 0; i < program_.inputs.size(); ++i) AddInput(program_.inputs[i], written[i]);
+  }
+
+  // What a run writes is not frozen, whatever the caller says.
+  void AddInput(const capture::InputSpec& input, bool written) {
     const AtenValue& value = program_.values[input.value];
     ir::GraphInput out{
         .kind = input.kind,
         .type = value.type.tensor,
         .strides = value.type.strides,
         .alignment = value.type.alignment >= 16 ? 16 : static_cast<int>(ir::DTypeSize(value.type.tensor.dtype)),
-        .frozen = input.frozen && !IsMutated(input)};
+        .frozen = input.frozen && !written};
     if (value.is_size) {
       out.type = TensorType{DType::kI64, {}};
       out.is_size = true;
       out.symbol = value.expr.symbol().value_or("");
     }
     values_[input.value] = graph_.AddInput(std::move(out));
-  }
-
-  // What a run writes is not frozen, whatever the caller says.
-  bool IsMutated(const capture::InputSpec& input) const {
-    auto index = &input - program_.inputs.data();
-    return std::any_of(program_.outputs.begin(), program_.outputs.end(),
-                       [index](const OutputSpec& o) { return o.mutates == index; });
   }
 
   // --- What is needed ---
