@@ -21,11 +21,18 @@ Value Clamp(Builder& b, Value x, Value low, Value high);  // null: no bound; NaN
 Value Softmax(Builder& b, Value x, int64_t dim, bool masked = false);
 Value LogSoftmax(Builder& b, Value x, int64_t dim);
 
-// The mean and the mean of squared deviations over dims, in two passes; dims stay with size 1.
-struct Moments {
-  Value mean, variance;
+// Over dims, which stay with size 1, in two passes: the mean, what is left of x without it, and the sum of its squares.
+// The first pass's mean is off by its rounding, which is much for numbers far from 0: the second pass adds up what is
+// left beside its squares, and all three are corrected by it.
+struct Deviations {
+  Value mean, centered, squares;
 };
-Moments MeanAndVariance(Builder& b, Value x, std::vector<int64_t> dims);
+Deviations DeviationsOf(Builder& b, Value x, const std::vector<int64_t>& dims);
+
+struct Moments {
+  Value mean, centered, variance;  // the mean of the squares
+};
+Moments MeanAndVariance(Builder& b, Value x, const std::vector<int64_t>& dims);
 
 // The number of elements along dims.
 Expr CountOf(Value x, const std::vector<int64_t>& dims);

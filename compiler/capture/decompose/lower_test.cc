@@ -1,7 +1,10 @@
 #include "compiler/capture/decompose/lower.h"
 
+#include <cmath>
+
 #include "compiler/capture/decompose/extern_call.h"
 #include "compiler/capture/test_programs.h"
+#include "compiler/ir/evaluate.h"
 #include "compiler/ir/print.h"
 #include "compiler/ir/verify.h"
 #include "compiler/support/error.h"
@@ -107,6 +110,34 @@ TEST(Lower, NodesThatNothingUsesAreLeftOut) {
   std::string text = Lowered(w);
   EXPECT_THAT(text, testing::Not(HasSubstr("made_up")));
   EXPECT_THAT(text, HasSubstr("mine.observe"));  // may have effects
+}
+
+// A row through a layer norm without weights.
+std::vector<double> Normalized(const std::vector<double>& row) {
+  const auto n = static_cast<int64_t>(row.size());
+  ProgramWriter w;
+  int x = w.Input({1, n});
+  w.Output(w.Call("aten.layer_norm.default", {{"input", T(x)}, {"normalized_shape", std::vector<Expr>{n}}}, {1, n}));
+  absl::StatusOr<ir::Graph> graph = Lower(w.program, {.strict = true, .exclude = {}});
+  if (!graph.ok()) return {};
+  ir::HostTensor input = ir::HostTensor::Zeros(DType::kF32, {1, n});
+  for (int64_t i = 0; i < n; ++i) input.SetFloat(i, row[i]);
+  auto result = ir::Evaluate(*graph, {input}, {});
+  std::vector<double> values;
+  for (int64_t i = 0; result.ok() && i < n; ++i) values.push_back((*result)[0].Float(i));
+  return values;
+}
+
+TEST(Lower, NormsTakeNoHarmFromAMeanThatIsRounded) {
+  // The mean lies between two floats: rounded it is off by a fifth of the deviation.
+  std::vector<double> row;
+  for (int i = 0; i < 8; ++i) row.push_back(100000 + i / 128.0);
+  const double deviation = std::sqrt(5.25 / (128 * 128) + 1e-5);
+  std::vector<double> normalized = Normalized(row);
+  ASSERT_EQ(normalized.size(), row.size());
+  for (int i = 0; i < 8; ++i) EXPECT_NEAR(normalized[i], (i - 3.5) / 128 / deviation, 1e-6);
+  EXPECT_THAT(Normalized(std::vector<double>(7, 1000.1)), testing::Each(testing::DoubleNear(0, 1e-3)));  // no NaN
+  EXPECT_THAT(Normalized({3e30, 1e30, 2.5e30}), testing::Each(0.0));  // the variance is infinite, as in eager
 }
 
 TEST(ExternCall, WritesEveryKindOfArgument) {

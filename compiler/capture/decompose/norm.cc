@@ -1,5 +1,5 @@
-// Normalizations. Statistics are taken in two passes in the compute type (f32 for 16-bit floats). Batch norm
-// is one multiplication and one addition by channel, so that its scale and shift can be folded where they are
+// Normalizations. Statistics are taken in two passes in the compute type (f32 for 16-bit floats): formulas.h. Batch
+// norm is one multiplication and one addition by channel, so that its scale and shift can be folded where they are
 // known beforehand.
 
 #include <utility>
@@ -141,7 +141,7 @@ void LayerNorm(OpContext& c) {
   for (int64_t i = rank - over; i < rank; ++i) dims.push_back(i);
   Moments m = MeanAndVariance(c.b, x, dims);
   Value inverse = InverseDeviation(c, m.variance, c.Double("eps", 1e-5));
-  Value normal = c.b.Mul(c.b.Sub(x, m.mean), inverse);
+  Value normal = c.b.Mul(m.centered, inverse);
   c.Set(0, Affine(c, normal, Compute(c, c.OptionalTensor("weight")), Compute(c, c.OptionalTensor("bias"))));
   c.Set(1, m.mean);
   c.Set(2, inverse);
@@ -157,7 +157,7 @@ void GroupNorm(OpContext& c) {
   Value grouped = c.b.Reshape(x, {batch, Expr(groups), rest});
   Moments m = MeanAndVariance(c.b, grouped, {2});
   Value inverse = InverseDeviation(c, m.variance, c.Double("eps", 1e-5));
-  Value normal = c.b.Reshape(c.b.Mul(c.b.Sub(grouped, m.mean), inverse), x.shape());
+  Value normal = c.b.Reshape(c.b.Mul(m.centered, inverse), x.shape());
   Value weight = Compute(c, c.OptionalTensor("weight")), bias = Compute(c, c.OptionalTensor("bias"));
   c.Set(0, Affine(c, normal, AlongDim(c.b, weight, RankOf(x), 1), AlongDim(c.b, bias, RankOf(x), 1)));
   if (c.Wanted(1)) c.Set(1, c.b.Reshape(m.mean, c.ResultShape(1)));
@@ -176,7 +176,7 @@ void InstanceNorm(OpContext& c) {
   for (int64_t i = 2; i < rank; ++i) dims.push_back(i);
   if (dims.empty()) return c.Refuse("fewer than three dimensions");
   Moments m = MeanAndVariance(c.b, x, dims);
-  Value normal = c.b.Mul(c.b.Sub(x, m.mean), InverseDeviation(c, m.variance, c.Double("eps", 1e-5)));
+  Value normal = c.b.Mul(m.centered, InverseDeviation(c, m.variance, c.Double("eps", 1e-5)));
   Value weight = Compute(c, c.OptionalTensor("weight")), bias = Compute(c, c.OptionalTensor("bias"));
   c.Set(Affine(c, normal, AlongDim(c.b, weight, rank, 1), AlongDim(c.b, bias, rank, 1)));
 }

@@ -103,16 +103,14 @@ struct Spread {
 };
 Spread SpreadOf(OpContext& c, Value x, const std::vector<int64_t>& dims) {
   double correction = c.Has("correction") ? c.Double("correction", 1) : c.Bool("unbiased", true) ? 1 : 0;
-  Value mean = IsScalarShape(x) ? x : c.b.Mean(x, dims, true);
-  Value centered = c.b.Sub(x, mean);
-  Value sum = ReduceDims(c.b, Op::kReduceSum, c.b.Mul(centered, centered), dims, true);
+  Deviations d = DeviationsOf(c.b, x, IsScalarShape(x) ? std::vector<int64_t>{} : dims);
   Expr count = CountOf(x, dims);
   if (std::optional<int64_t> n = count.constant()) {
     double divisor = std::max(0.0, static_cast<double>(*n) - correction);
-    return {mean, c.b.Binary(Op::kDiv, sum, Scalar(divisor))};
+    return {d.mean, c.b.Binary(Op::kDiv, d.squares, Scalar(divisor))};
   }
   if (correction != std::floor(correction)) c.Refuse("a fractional correction of a symbolic size");
-  return {mean, DivBySize(c.b, sum, Expr::Max(count - static_cast<int64_t>(correction), 0))};
+  return {d.mean, DivBySize(c.b, d.squares, Expr::Max(count - static_cast<int64_t>(correction), 0))};
 }
 
 Value DropDims(OpContext& c, Value x, const std::vector<Expr>& shape) { return c.b.Reshape(x, shape); }
