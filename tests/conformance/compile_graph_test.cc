@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,29 @@ TEST(CompileGraph, KeptValuesCoverTheirRow) {
 %b = broadcast(%r) {shape = (5, 36)}
 %y = sub(%a, %b)
 output %y)");
+}
+
+// All three regions are one kernel; the second reads its values in the other order of the graph.
+TEST(CompileGraph, EqualRegionsShareAKernelAndNotTheirValues) {
+  Report report = CheckText(R"(
+%x = input user f32[8, 8]
+%v = input user f32[8, 8]
+%w = input user f32[8, 8]
+%a = matmul(%x, %w)
+%s = sub(%a, %v)
+%e = exp(%s)
+%b = matmul(%e, %w)
+%t = sub(%x, %b)
+%f = exp(%t)
+%c = matmul(%f, %w)
+%u = sub(%c, %x)
+%g = exp(%u)
+output %e
+output %f
+output %g)");
+  std::multiset<std::string> names;
+  for (const KernelReport& kernel : report.kernels) names.insert(kernel.name);
+  EXPECT_EQ(names.count(*names.begin()) + names.count(*names.rbegin()), 6u);  // and three products
 }
 
 TEST(CompileGraph, TransposedOperandsAreReadInBlocks) {
