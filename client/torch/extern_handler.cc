@@ -166,7 +166,8 @@ absl::Status Deliver(const preheat_extern_call& call, const std::vector<c10::IVa
 
 absl::Status RunExternCall(const preheat_extern_call& call) {
   try {
-    at::NoGradGuard no_grad;
+    const at::NoGradGuard no_grad;
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);  // casts stand in the graph
     ASSIGN_OR_RETURN(std::optional<at::Device> gpu, GpuOf(call));
     const c10::OptionalDeviceGuard guard(gpu);
     ASSIGN_OR_RETURN(std::shared_ptr<const Prepared> prepared, Lookup(call));

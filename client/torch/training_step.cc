@@ -151,21 +151,10 @@ class BackwardGraph : public torch::autograd::Node {
   bool released_ = false;
 };
 
-// Results with gradients to come, and what the backward graph wants of them.
-variable_list Record(const preheat_torch_training& training, const std::vector<const at::Tensor*>& arguments,
-                     const std::vector<at::Tensor>& outputs, bool record) {
-  const preheat_torch_result* const results = training.results + training.num_updated;
-  variable_list returned, saved;
-  {
-    const at::NoGradGuard no_grad;
-    for (size_t i = 0; i < training.num_returned; ++i) returned.push_back(Made(results[i], arguments, outputs));
-    for (size_t i = 0; record && i < training.num_saved; ++i)
-      saved.push_back(Made(results[training.num_returned + i], arguments, outputs));
-    for (size_t i = 0; i < training.num_updated; ++i)
-      arguments[static_cast<size_t>(training.updated[i])]->copy_(Made(training.results[i], arguments, outputs));
-  }
-  if (!record) return returned;
-  const auto node = std::make_shared<BackwardGraph>(training);
+// A node of autograd's that makes the gradients of the returned results, which are its outputs from here on.
+std::shared_ptr<BackwardGraph> Connect(const preheat_torch_training& training,
+                                       const std::vector<const at::Tensor*>& arguments, variable_list& returned) {
+  auto node = std::make_shared<BackwardGraph>(training);
   torch::autograd::edge_list edges;
   for (size_t i = 0; i < training.num_arguments; ++i) {
     if (training.gradients[i].kind == PREHEAT_TORCH_NONE) continue;
@@ -176,7 +165,28 @@ variable_list Record(const preheat_torch_training& training, const std::vector<c
   for (size_t i = 0; i < returned.size(); ++i) {
     if (training.differentiable[i]) torch::autograd::set_history(returned[i], node);
   }
-  for (size_t i = 0; i < saved.size(); ++i) node->Save(saved[i], saved[i].grad_fn() == node, i < training.num_checked);
+  return node;
+}
+
+// Results with gradients to come. What the backward graph wants is saved before arguments are written to: torch then
+// notices at the backward call that a write has changed it.
+variable_list Record(const preheat_torch_training& training, const std::vector<const at::Tensor*>& arguments,
+                     const std::vector<at::Tensor>& outputs, bool record) {
+  const auto make = [&](size_t i) {
+    const at::NoGradGuard no_grad;
+    return Made(training.results[i], arguments, outputs);
+  };
+  variable_list returned;
+  for (size_t i = 0; i < training.num_returned; ++i) returned.push_back(make(training.num_updated + i));
+  if (record) {
+    const std::shared_ptr<BackwardGraph> node = Connect(training, arguments, returned);
+    for (size_t i = 0; i < training.num_saved; ++i) {
+      const at::Tensor saved = make(training.num_updated + training.num_returned + i);
+      node->Save(saved, saved.grad_fn() == node, i < training.num_checked);
+    }
+  }
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < training.num_updated; ++i) arguments[static_cast<size_t>(training.updated[i])]->copy_(make(i));
   return returned;
 }
 

@@ -218,25 +218,49 @@ class Importer {
     return static_cast<int>(program_.debug.locations.size()) - 1;
   }
 
+  // What a higher-order operator is given: graphs and tensors, in order.
+  struct Region {
+    std::vector<const Json*> graphs;
+    std::vector<ValueRef> tensors;
+  };
+
+  absl::StatusOr<Region> RegionOf(const Scope& scope, const Json& node) {
+    Region region;
+    for (const Json& input : Field(node, "inputs")) {
+      const Json& arg = Field(input, "arg");
+      if (!Field(arg, "as_graph").is_null()) region.graphs.push_back(&Field(Field(arg, "as_graph"), "graph"));
+      if (const Json& tensor = Field(arg, "as_tensor"); !tensor.is_null()) {
+        ASSIGN_OR_RETURN(ValueRef ref, reader_.Tensor(scope, tensor));
+        region.tensors.push_back(ref);
+      }
+      for (const Json& tensor : Field(arg, "as_tensors")) {
+        ASSIGN_OR_RETURN(ValueRef ref, reader_.Tensor(scope, tensor));
+        region.tensors.push_back(ref);
+      }
+    }
+    return region;
+  }
+
   // wrap_with_set_grad_enabled(enabled, graph, operands...) and wrap_with_autocast(device, dtype, enabled,
   // cache, graph, operands...) compute what the graph computes.
   absl::Status Inline(Scope& outer, const Json& node, absl::string_view target, int depth) {
-    bool grad = target == "wrap_with_set_grad_enabled", autocast = target == "wrap_with_autocast";
-    const Json* graph = nullptr;
-    std::vector<ValueRef> operands;
-    bool autocast_on = false;
-    size_t position = 0;
-    for (const Json& input : Field(node, "inputs")) {
-      const Json& arg = Field(input, "arg");
-      if (autocast && position++ == 2) autocast_on = Field(arg, "as_bool") == true;
-      if (!Field(arg, "as_graph").is_null()) graph = &Field(Field(arg, "as_graph"), "graph");
-      if (const Json& tensor = Field(arg, "as_tensor"); !tensor.is_null()) {
-        ASSIGN_OR_RETURN(ValueRef ref, reader_.Tensor(outer, tensor));
-        operands.push_back(ref);
-      }
+    ASSIGN_OR_RETURN(Region region, RegionOf(outer, node));
+    if (target == "cond" && region.graphs.size() == 2) return Choose(outer, node, region, depth);
+    const bool grad = target == "wrap_with_set_grad_enabled", autocast = target == "wrap_with_autocast";
+    if ((!grad && !autocast) || (autocast && CastsOn(node)) || region.graphs.size() != 1)
+      return UnsupportedRegion(target);
+    ASSIGN_OR_RETURN(std::vector<int> results, InlineGraph(*region.graphs[0], region.tensors, depth));
+    size_t next = 0;
+    for (const std::string& name : ResultNames(node)) {
+      if (next >= results.size()) return Malformed("a region gives fewer results than its node");
+      outer.value[name] = results[next++];
     }
-    if ((!grad && !autocast) || autocast_on || graph == nullptr) return UnsupportedRegion(target);
-    return InlineGraph(outer, node, *graph, operands, depth);
+    return absl::OkStatus();
+  }
+
+  static bool CastsOn(const Json& node) {
+    const Json& inputs = Field(node, "inputs");
+    return !inputs.is_array() || inputs.size() < 3 || Field(Field(inputs[2], "arg"), "as_bool") == true;
   }
 
   static absl::Status UnsupportedRegion(absl::string_view target) {
@@ -244,11 +268,51 @@ class Importer {
                      {.kind = "unsupported_higher_order",
                       .message = absl::StrCat("the higher-order operator ", target, " cannot be compiled yet"),
                       .where = "",
-                      .fix = "export the model without it: no torch.cond, no autocast inside the model"});
+                      .fix = "preheat.export writes the casts of autocast as operators (elsewhere: "
+                             "exported.run_decompositions({})); keep loops out of the exported part"});
   }
 
-  absl::Status InlineGraph(Scope& outer, const Json& node, const Json& graph, const std::vector<ValueRef>& operands,
-                           int depth) {
+  // cond(predicate, then, else, operands): both branches are computed and `where` takes the results of one, which is
+  // right as long as the other's nodes do nothing but compute.
+  absl::Status Choose(Scope& outer, const Json& node, const Region& region, int depth) {
+    const Json& inputs = Field(node, "inputs");
+    if (Field(Field(inputs[0], "arg"), "as_tensor").is_null()) return UnsupportedRegion("cond of a size");
+    const std::vector<ValueRef> operands(region.tensors.begin() + 1, region.tensors.end());
+    const size_t before = program_.nodes.size();
+    ASSIGN_OR_RETURN(std::vector<int> then, InlineGraph(*region.graphs[0], operands, depth));
+    ASSIGN_OR_RETURN(std::vector<int> otherwise, InlineGraph(*region.graphs[1], operands, depth));
+    for (size_t i = before; i < program_.nodes.size(); ++i) {
+      if (!OnlyComputes(program_.nodes[i])) return UnsupportedRegion(absl::StrCat("cond with ", program_.nodes[i].op));
+    }
+    const std::vector<std::string> names = ResultNames(node);
+    if (names.size() != then.size() || names.size() != otherwise.size())
+      return Malformed("the branches of a cond do not give as many results as it has");
+    for (size_t i = 0; i < names.size(); ++i) {
+      AtenNode where{.op = "aten.where.self", .args = {}, .results = {}};
+      where.args = {{.name = "condition", .value = region.tensors[0]},
+                    {.name = "self", .value = ValueRef{then[i]}},
+                    {.name = "other", .value = ValueRef{otherwise[i]}}};
+      ASSIGN_OR_RETURN(int id, AddTensor(outer, names[i]));
+      where.results = {id};
+      where.debug_id = AddLocation(node);
+      program_.nodes.push_back(std::move(where));
+    }
+    return absl::OkStatus();
+  }
+
+  // Draws no random numbers, which would be others for what comes later, and is no operator of a user's.
+  static bool OnlyComputes(const AtenNode& node) {
+    if (!absl::StartsWith(node.op, "aten.")) return false;
+    for (absl::string_view random : {"rand", "dropout", "bernoulli", "normal", "uniform", "exponential", "multinomial",
+                                     "poisson", "binomial", "rrelu", "cauchy", "geometric"}) {
+      if (absl::StrContains(node.op, random)) return false;
+    }
+    const Argument* probability = node.Find("dropout_p");
+    return probability == nullptr || std::get_if<double>(probability) == nullptr || std::get<double>(*probability) == 0;
+  }
+
+  // The ids of a graph's results, its nodes now being the program's.
+  absl::StatusOr<std::vector<int>> InlineGraph(const Json& graph, const std::vector<ValueRef>& operands, int depth) {
     Scope inner{&graph, {}};
     size_t next = 0;
     for (const Json& input : Field(graph, "inputs")) {
@@ -265,12 +329,7 @@ class Importer {
       ASSIGN_OR_RETURN(ValueRef ref, reader_.Tensor(inner, tensor));
       results.push_back(ref.id);
     }
-    next = 0;
-    for (const std::string& name : ResultNames(node)) {
-      if (next >= results.size()) return Malformed("a region gives fewer results than its node");
-      outer.value[name] = results[next++];
-    }
-    return absl::OkStatus();
+    return results;
   }
 
   static std::vector<std::string> ResultNames(const Json& node) {

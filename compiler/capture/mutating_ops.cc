@@ -85,9 +85,9 @@ bool ChangesMetadata(const std::string& op) {
       "aten.swapaxes_", "aten.swapdims_",  "aten.as_strided_", "aten.resize_as_", "aten.squeeze__"};
   std::optional<Name> name = Split(op);
   if (!name) return false;
-  const bool optimizer = absl::StartsWith(name->base, "_fused_") && absl::EndsWith(name->base, "_");
-  return names->count(absl::StrCat(name->space, ".", name->base)) != 0 || absl::StartsWith(name->base, "_foreach_") ||
-         optimizer;
+  const bool lists = absl::StartsWith(name->base, "_fused_") || absl::StartsWith(name->base, "_foreach_");
+  return names->count(absl::StrCat(name->space, ".", name->base)) != 0 ||
+         (lists && absl::EndsWith(name->base, "_"));  // several tensors at once
 }
 
 bool UpdatesStatistics(const AtenNode& node) {

@@ -42,6 +42,23 @@ def test_static_archive_names_nothing(tmp_path: pathlib.Path) -> None:
         assert archive.read(name) == b"{}"
 
 
+def test_archive_holds_the_casts_of_autocast(tmp_path: pathlib.Path) -> None:
+    class Cast(Two):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                z = super().forward(x, y)
+            return z.float()
+
+    model = Cast()
+    preheat.export(model, ARGS, tmp_path / "cast.pt2", dynamic={"x": {0: "batch"}, "y": {0: "batch"}})
+    loaded = torch.export.load(str(tmp_path / "cast.pt2"))
+    assert not any("wrap_with_autocast" in str(node.target) for node in loaded.graph.nodes)
+    torch.testing.assert_close(loaded.module()(*ARGS), model(*ARGS))
+    with zipfile.ZipFile(tmp_path / "cast.pt2") as archive:
+        (name,) = [n for n in archive.namelist() if n.endswith("dims.json")]
+        assert json.loads(archive.read(name)) == {"x.0": "batch", "y.0": "batch"}
+
+
 def test_bundle_holds_what_the_backend_submits(tmp_path: pathlib.Path) -> None:
     model = Two()
     preheat.export(model, ARGS, tmp_path / "two.preheat", train=True, dynamic={"x": {0: "b"}, "y": {0: "b"}})

@@ -93,6 +93,40 @@ def test_without_gradients(mode: Any) -> None:
     assert graph["kind"] == "inference"
 
 
+@pytest.mark.parametrize("foreach", [True, False])
+def test_a_compiled_optimizer(foreach: bool) -> None:
+    """Lists of tensors are taken apart, so that the whole step fuses."""
+    nets = [Net().eval(), Net().eval()]
+    nets[1].load_state_dict(nets[0].state_dict())
+    makers = (
+        lambda p: torch.optim.SGD(p, 0.01, momentum=0.9, weight_decay=0.1, foreach=foreach),
+        lambda p: torch.optim.AdamW(p, 0.01, amsgrad=True, foreach=foreach),
+    )
+    for make in makers:
+        mine, eagers = (make(net.parameters()) for net in nets)
+        step = compiled(mine.step)
+        for _ in range(3):
+            for net, run in ((nets[0], step), (nets[1], eagers.step)):
+                net.zero_grad()
+                net(torch.ones(4, 8)).square().sum().backward()
+                run()
+        assert_close(list(nets[0].parameters()), list(nets[1].parameters()), atol=1e-5, rtol=1e-5)
+    assert all(g["extern_ops"] == {} for g in no_fallbacks())
+
+
+def test_tangents_of_forward_mode() -> None:
+    from torch.autograd import forward_ad
+
+    fast = compiled(lambda x: (x * x).sin())
+    x = torch.randn(4)
+    for _ in range(3):
+        fast(x)
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(x, torch.ones(4))
+            assert_close(forward_ad.unpack_dual(fast(dual)).tangent, 2 * x * (x * x).cos())
+    no_fallbacks()
+
+
 def test_inputs_written_in_place() -> None:
     def fn(x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
         cache[:, 1:3].copy_(x * 2)

@@ -182,6 +182,26 @@ def test_a_program_through_the_client() -> None:
     assert error.value.kind in ("shape_mismatch", "layout_mismatch")
 
 
+def test_a_runtime_that_is_too_old_is_an_error_where_preheat_is_required(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    source, old = tmp_path / "old.c", tmp_path / "libpreheat_runtime.so"
+    source.write_text("unsigned preheat_runtime_abi(void) { return 1; }")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(old), str(source)], check=True)
+    script = (
+        "import torch\n"
+        "f = torch.compile(lambda x: torch.tanh(x * 2).sum(1), backend='preheat')\n"
+        "print(float(f(torch.ones(3, 5)).sum()))\n"
+    )
+    monkeypatch.setenv("PREHEAT_RUNTIME", str(old))
+    for required in (True, False):
+        monkeypatch.setenv("PREHEAT_REQUIRED", str(int(required)))
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+        assert (done.returncode != 0) == required, done.stderr
+        assert "the runtime is older than this package" in done.stderr
+        assert ("[runtime_abi]" in done.stderr) and ("PreheatWarning" in done.stderr) != required
+
+
 def _in_child(queue: Any) -> None:
     torch.set_num_threads(1)
     torch._dynamo.reset()

@@ -213,3 +213,31 @@ def test_results_that_alias_arguments_go_the_other_way(joined: list[Any]) -> Non
     (a.sum() + (b * 3).sum()).backward()
     torch.testing.assert_close(x.grad, torch.full((2, 3), 5.0))
     assert not joined
+
+
+def test_backward_computes_with_arguments_as_they_were(joined: list[Any]) -> None:
+    def fn(x: torch.Tensor, buffer: torch.Tensor) -> torch.Tensor:
+        y = x.sin() * (buffer * 2).exp()  # cheap enough for backward to compute again, from the buffer
+        buffer.add_(1)
+        return y
+
+    x = leaf(3, 4)
+    fast = torch.compile(fn, backend="preheat")
+    for step in range(4):
+        mine, eagers = torch.full((3, 4), step / 10), torch.full((3, 4), step / 10)
+        (got,) = torch.autograd.grad(fast(x, mine).sum(), x)
+        (want,) = torch.autograd.grad(fn(x, eagers).sum(), x)
+        torch.testing.assert_close([got, mine], [want, eagers])
+    assert joined
+
+
+def test_extern_calls_under_autocast_compute_what_the_graph_says(joined: list[Any]) -> None:
+    x, w = leaf(8, 8), leaf(8, 8)
+    fast = torch.compile(lambda x, w: (x @ w).sin(), backend="preheat", options={"exclude": ["aten.mm"]})
+    want = torch.autograd.grad((x @ w).sin().sum(), [x, w])
+    for _ in range(4):
+        y = fast(x, w).sum()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            got = torch.autograd.grad(y, [x, w])
+        torch.testing.assert_close(got, want)
+    assert joined

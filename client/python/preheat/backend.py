@@ -34,6 +34,9 @@ if os.environ.get("PREHEAT_LOG"):  # "debug", "info", ...: to stderr
     logger.setLevel(logging.getLevelNamesMapping().get(os.environ["PREHEAT_LOG"].upper(), logging.INFO))
 
 _RETRY_SECONDS = 60.0  # how long a server that was not there is not asked again
+# Codes of errors that are this process's or its server's: every graph would run eagerly. Some kinds are one graph's.
+_NO_SERVICE = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "FAILED_PRECONDITION", "UNAUTHENTICATED", "PERMISSION_DENIED"}
+_OF_A_GRAPH = {"failed_verification", "task_deadline"}
 _RESULTS = {compile_pb2.HIT: "hit", compile_pb2.COMPILED: "compiled", compile_pb2.COALESCED: "coalesced"}
 
 
@@ -79,7 +82,8 @@ def capturing(submit: Callable[[str, program.BuiltProgram], None], refuse: Calla
     def catch(graph: fx.GraphModule, kind: str, boundary: _Boundary) -> None:
         try:
             kinds, names = boundary.of(graph)
-            built = program.build(graph, kinds, input_names=names)
+            overwritten = _overwritten(graph) if kind == "forward" else None
+            built = program.build(graph, kinds, input_names=names, overwritten=overwritten)
             if built.proto.nodes:
                 submit(kind, built)
         except Unsupported as reason:
@@ -183,6 +187,23 @@ def _takes_arguments_as_they_are(gm: fx.GraphModule) -> bool:
     return [_dynamo_index(n) for n in placeholders] == list(range(len(placeholders)))
 
 
+def _overwritten(gm: fx.GraphModule) -> program.Overwritten | None:
+    """What torch writes to once a forward graph has run. The graph's last results are kept for backward, where an
+    argument must be what it was: eager has computed with it, where the graph may leave that to backward."""
+    tracing = torch._guards.TracingContext.try_get()
+    meta = getattr(tracing, "fw_metadata", None)
+    if meta is None or not meta.mutated_inp_runtime_indices:
+        return None
+    written, found = set(meta.mutated_inp_runtime_indices), set()
+    for i, node in enumerate(n for n in gm.graph.nodes if n.op == "placeholder"):
+        desc = node.meta.get("desc")
+        while hasattr(desc, "base"):  # a part of a tensor subclass
+            desc = desc.base
+        if getattr(desc, "idx", None) in written:
+            found.add(i)
+    return program.Overwritten(meta.num_forward, frozenset(found))
+
+
 def _dynamo_index(node: fx.Node) -> int | None:
     """The argument of Dynamo's graph that this placeholder is, when it is one as it stands."""
     desc = node.meta.get("desc")
@@ -202,9 +223,9 @@ def compile_graph(
     except Unsupported as reason:
         return _fall_back(gm, kind, str(reason), eager, start)
     except PreheatError as error:
+        if config.required and error.code in _NO_SERVICE and error.kind not in _OF_A_GRAPH:
+            raise
         if error.kind in ("unreachable", "deadline"):
-            if config.required:
-                raise
             _breaker.trip(config.server, error)
             _warn_once(f"server:{config.server}", f"{error}. This process goes on with eager kernels.")
             return _fall_back(gm, kind, error.kind, eager, start, warn=False)
@@ -222,7 +243,8 @@ def _compile(
         collectives.settle(gm.graph)
         kinds, names = boundary.of(gm) if boundary is not None else ([], [])
         try:
-            built = program.build(gm, kinds, frozen=config.freeze and kind == "inference", input_names=names)
+            frozen = config.freeze and kind == "inference"
+            built = program.build(gm, kinds, frozen, names, _overwritten(gm) if kind == "forward" else None)
         except Unsupported:
             if (cut := pieces.cut(gm)) is None:
                 raise

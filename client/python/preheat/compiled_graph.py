@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from preheat import dtypes, frozen, runtime
 from preheat.expressions import evaluator
@@ -67,6 +68,8 @@ class CompiledGraph:
     def __call__(self, args: list[Any]) -> list[Any]:
         given = list(args)
         args.clear()
+        if forward_ad._current_level >= 0 and any(map(_has_tangent, given)):
+            return self._eager(given)  # whose operators know how tangents go on
         try:
             if torch.autograd.profiler._is_profiler_enabled:
                 with torch.profiler.record_function(self.name):
@@ -188,6 +191,10 @@ class CompiledGraph:
                 for known in self._layouts.values():  # what they know of frozen inputs is of before
                     known.checked, known.fast = False, None
         return self._session  # type: ignore[return-value]
+
+
+def _has_tangent(t: Any) -> bool:
+    return isinstance(t, torch.Tensor) and forward_ad.unpack_dual(t).tangent is not None
 
 
 class _Misfit(Exception):

@@ -64,8 +64,16 @@ def _write_archive(
         name: _map_axes(dynamic.get(name), lambda dim: dims.setdefault(dim, torch.export.Dim(dim))) for name in named
     }
     exported = torch.export.export(model, args, kwargs, dynamic_shapes=shapes if dynamic else None)
+    if _casts(exported):
+        exported = exported.run_decompositions({})  # traced again: autocast's casts become operators
     names = _dim_names(exported, dynamic, named)
     torch.export.save(exported, str(target), extra_files={DIMS_FILE: json.dumps(names, sort_keys=True)})
+
+
+def _casts(exported: torch.export.ExportedProgram) -> bool:
+    """Whether a part of it runs under autocast, which archives keep as a region with a rule instead of as operators."""
+    graphs = (m for m in exported.graph_module.modules() if isinstance(m, torch.fx.GraphModule))
+    return any(node.target is torch.ops.higher_order.wrap_with_autocast for m in graphs for node in m.graph.nodes)
 
 
 def _map_axes(spec: Any, make: Callable[[str], Any]) -> Any:

@@ -93,7 +93,7 @@ def _run(call: runtime.ExternCall, context: collectives.Context | None) -> None:
     if "efficient_attention_backward" in str(op) and not torch.cuda.is_current_stream_capturing():
         names = [formal.name for formal in op._schema.arguments]  # torch looks into its random state by itself
         args = [a.cpu() if n.startswith("philox_") else a for n, a in zip(names, args, strict=False)]
-    with torch.no_grad():
+    with torch.no_grad(), torch._C._DisableAutocast():  # whatever casts there are to be stand in the graph
         returned = op(*args, **kwargs) if context is None else context.run(op, args, kwargs)
     taken = [r for i, r in enumerate(flatten(returned)) if i not in skipped]
     for i in range(call.num_results):

@@ -92,14 +92,26 @@ def op_name(target: Any) -> str:
     return str(target)  # an OpOverload prints as "aten.add.Tensor"
 
 
+@dataclass(frozen=True)
+class Overwritten:
+    """Arguments that the caller writes to after the call. Results from number `first` on must not be their memory."""
+
+    first: int = 0
+    arguments: frozenset[int] = frozenset()
+
+
 def build(
-    gm: fx.GraphModule, kinds: Sequence[pb.Input.Kind] = (), frozen: bool = False, input_names: Sequence[str] = ()
+    gm: fx.GraphModule,
+    kinds: Sequence[pb.Input.Kind] = (),
+    frozen: bool = False,
+    input_names: Sequence[str] = (),
+    overwritten: Overwritten | None = None,
 ) -> BuiltProgram:
     """The program of a graph whose nodes have `meta["val"]`. `kinds`: one an argument; the rest are user inputs.
 
     Raises Unsupported with the reason when the graph has something that programs cannot say.
     """
-    return _Builder(gm, kinds, frozen, input_names).build()
+    return _Builder(gm, kinds, frozen, input_names, overwritten).build()
 
 
 def refused(gm: fx.GraphModule) -> dict[fx.Node, str]:
@@ -118,9 +130,15 @@ def is_assertion(node: fx.Node) -> bool:
 
 class _Builder:
     def __init__(
-        self, gm: fx.GraphModule, kinds: Sequence[pb.Input.Kind], frozen: bool, input_names: Sequence[str]
+        self,
+        gm: fx.GraphModule,
+        kinds: Sequence[pb.Input.Kind],
+        frozen: bool,
+        input_names: Sequence[str],
+        overwritten: Overwritten | None = None,
     ) -> None:
         self.gm, self.kinds, self.frozen, self.input_names = gm, kinds, frozen, input_names
+        self.overwritten = overwritten or Overwritten()
         self.symbols = Symbols()
         self.proto = pb.Program(format=1)
         self.values: dict[fx.Node, int] = {}
@@ -316,7 +334,15 @@ class _Builder:
             if node in tensors and (root := self._root(node)) not in self.arguments:
                 if root is node or roots[root] > 1 or _overlaps(node.meta["val"]):
                     self._output(root)
-        return [self._result(n) for n in nodes]
+        return [self._copy_of(n) if self._is_overwritten(i, n) else self._result(n) for i, n in enumerate(nodes)]
+
+    def _is_overwritten(self, number: int, node: Any) -> bool:
+        if number < self.overwritten.first or not isinstance(node, fx.Node) or node not in self.values:
+            return False
+        return self.arguments.get(self._root(node), -1) in self.overwritten.arguments
+
+    def _copy_of(self, node: fx.Node) -> Result:
+        return Result("output", index=self._output(node), dtype=node.meta["val"].dtype)
 
     def _result(self, node: Any) -> Result:
         if node is None:

@@ -19,6 +19,7 @@ from preheat.errors import PreheatError
 
 ABI = 1
 CUDA = 1  # preheat_device_type
+_FIX_RUNTIME = "install the package and its runtime together, or name the runtime that belongs to it in PREHEAT_RUNTIME"
 
 
 class Tensor(ctypes.Structure):
@@ -101,9 +102,14 @@ def library() -> ctypes.CDLL:
     lib.preheat_runtime_abi.restype = ctypes.c_uint32
     if (abi := lib.preheat_runtime_abi()) != ABI:
         raise PreheatError(
-            "FAILED_PRECONDITION", "runtime_abi", f"the runtime has ABI {abi}, this package needs {ABI}", path
-        )
-    _declare(lib)
+            "FAILED_PRECONDITION", "runtime_abi", f"the runtime has ABI {abi}, this package needs {ABI}", path,
+            _FIX_RUNTIME,
+        )  # fmt: skip
+    try:
+        _declare(lib)
+    except AttributeError as error:  # within one ABI functions are added, never changed
+        raise PreheatError("FAILED_PRECONDITION", "runtime_abi", f"the runtime is older than this package: {error}",
+                           path, _FIX_RUNTIME) from None  # fmt: skip
     return lib
 
 
