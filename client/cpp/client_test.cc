@@ -24,27 +24,42 @@ class Faulty : public v1::Compiler::Service, public v1::Cache::Service {
   std::atomic<int> unavailable{0};  // calls to refuse before one is answered
   std::atomic<int> busy{0};         // calls of Stats to refuse for a while
   std::atomic<int> calls{0};
-  bool knows_digests = true;  // as versions before 0.2 do not
-  std::string known;          // the digest of the one program that it has
-  std::string blob = "the plan";
-  std::string sent;  // what ReadBlob sends; the blob when empty
-  std::mutex mutex;
-  std::vector<std::string> request_ids;
-  v1::CompileRequest last;
-  v1::LocalHits hits;
+  const std::string blob = "the plan";
+
+  // What a test looks at or changes between calls, under the lock: calls are handled by threads of gRPC.
+  struct State {
+    bool knows_digests = true;  // as versions before 0.2 do not
+    std::string known;          // the digest of the one program that it has
+    std::string sent;           // what ReadBlob sends; the blob when empty
+    std::vector<std::string> request_ids;
+    v1::CompileRequest last;
+    v1::LocalHits hits;
+  };
+  State state() {
+    std::lock_guard lock(mutex_);
+    return state_;
+  }
+  void Set(std::string State::*field, const std::string& value) {
+    std::lock_guard lock(mutex_);
+    state_.*field = value;
+  }
+  void KnowNoDigests() {
+    std::lock_guard lock(mutex_);
+    state_.knows_digests = false;
+  }
 
   grpc::Status Compile(grpc::ServerContext* context, const v1::CompileRequest* request,
                        grpc::ServerWriter<v1::CompileEvent>* events) override {
     const auto id = context->client_metadata().find("x-preheat-request-id");
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(mutex_);
     ++calls;
-    request_ids.emplace_back(id->second.data(), id->second.size());
-    last = *request;
+    state_.request_ids.emplace_back(id->second.data(), id->second.size());
+    state_.last = *request;
     if (unavailable-- > 0) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
     v1::CompileEvent event;
-    if (!request->source_digest().empty() && !knows_digests)
+    if (!request->source_digest().empty() && !state_.knows_digests)
       return Refusal("invalid_request", std::nullopt, "source", grpc::StatusCode::INVALID_ARGUMENT);
-    if (!request->source_digest().empty() && request->source_digest() != known) {
+    if (!request->source_digest().empty() && request->source_digest() != state_.known) {
       event.mutable_done()->set_result(v1::SOURCE_NEEDED);
       events->Write(event);
       return grpc::Status::OK;
@@ -87,20 +102,25 @@ class Faulty : public v1::Compiler::Service, public v1::Cache::Service {
     return grpc::Status(code, "text", details.SerializeAsString());
   }
   grpc::Status ReportLocalHits(grpc::ServerContext*, const v1::LocalHits* request, v1::LocalHitsReply*) override {
-    std::lock_guard lock(mutex);
-    hits = *request;
+    std::lock_guard lock(mutex_);
+    state_.hits = *request;
     return grpc::Status::OK;
   }
   grpc::Status ReadBlob(grpc::ServerContext*, const v1::ReadBlobRequest*,
                         grpc::ServerWriter<v1::BlobChunk>* chunks) override {
     ++calls;
     v1::BlobChunk chunk;
+    const std::string sent = state().sent;
     for (char c : sent.empty() ? blob : sent) {
       chunk.set_data(std::string(1, c));
       chunks->Write(chunk);
     }
     return grpc::Status::OK;
   }
+
+ private:
+  std::mutex mutex_;
+  State state_;  // guarded by mutex_
 };
 
 class ClientTest : public testing::Test {
@@ -144,9 +164,9 @@ TEST_F(ClientTest, AsksAgainWhileUnavailableUnderOneRequestId) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->key(), "k");
   EXPECT_EQ(progress, 1);
-  ASSERT_EQ(faulty_.request_ids.size(), 3u);
-  EXPECT_EQ(faulty_.request_ids[0], faulty_.request_ids[2]);
-  EXPECT_FALSE(faulty_.last.environment().cpu().empty());
+  ASSERT_EQ(faulty_.state().request_ids.size(), 3u);
+  EXPECT_EQ(faulty_.state().request_ids[0], faulty_.state().request_ids[2]);
+  EXPECT_FALSE(faulty_.state().last.environment().cpu().empty());
 }
 
 TEST_F(ClientTest, GivesUpAfterItsAttempts) {
@@ -181,7 +201,7 @@ TEST_F(ClientTest, WaitsAsLongAsTheServerAsks) {
 TEST_F(ClientTest, BlobsAreVerifiedAndKept) {
   Client client(Options());
   EXPECT_EQ(*client.ReadBlob(Blob()), "the plan");
-  faulty_.sent = "the pl4n";
+  faulty_.Set(&Faulty::State::sent, "the pl4n");
   EXPECT_EQ(*client.ReadBlob(Blob()), "the plan") << "from the local cache";
   EXPECT_EQ(faulty_.calls, 1);
 
@@ -189,7 +209,7 @@ TEST_F(ClientTest, BlobsAreVerifiedAndKept) {
   empty.cache_dir = cache_ + "_other";
   std::filesystem::remove_all(empty.cache_dir);
   EXPECT_EQ(GetError(Client(empty).ReadBlob(Blob()).status()).kind, "corrupt_blob");
-  faulty_.sent = std::string(100, 'x');  // more than was announced
+  faulty_.Set(&Faulty::State::sent, std::string(100, 'x'));  // more than was announced
   EXPECT_EQ(GetError(Client(empty).ReadBlob(Blob()).status()).kind, "corrupt_blob");
 }
 
@@ -211,7 +231,7 @@ TEST_F(ClientTest, AnswersFromTheLocalCacheOnlyWhileNobodyElseDoes) {
 
   faulty_.unavailable = 0;
   ASSERT_TRUE(client.Request({}, {}).ok());
-  EXPECT_EQ(faulty_.hits.hits().at("k"), 1) << "told once the server is back";
+  EXPECT_EQ(faulty_.state().hits.hits().at("k"), 1) << "told once the server is back";
 }
 
 v1::Source LargeSource() {
@@ -227,22 +247,22 @@ TEST_F(ClientTest, AsksForLargeProgramsByDigestFirst) {
   Client client(Options());
   ASSERT_TRUE(client.Request(source, {}).ok());
   EXPECT_EQ(faulty_.calls, 2) << "by digest, then whole";
-  EXPECT_EQ(faulty_.last.source().SerializeAsString(), source.SerializeAsString());
-  EXPECT_EQ(faulty_.last.source_digest(), "");
+  EXPECT_EQ(faulty_.state().last.source().SerializeAsString(), source.SerializeAsString());
+  EXPECT_EQ(faulty_.state().last.source_digest(), "");
 
-  faulty_.known = SourceDigest(source);
+  faulty_.Set(&Faulty::State::known, SourceDigest(source));
   auto hit = client.Request(source, {});
   ASSERT_TRUE(hit.ok()) << hit.status();
   EXPECT_EQ(faulty_.calls, 3);
-  EXPECT_FALSE(faulty_.last.has_source());
+  EXPECT_FALSE(faulty_.state().last.has_source());
   EXPECT_EQ(hit->inputs(0).name(), "ids") << "the server has not seen the name";
 
   ASSERT_TRUE(client.Request({}, {}).ok());
-  EXPECT_EQ(faulty_.last.source_digest(), "") << "what is small is sent at once";
+  EXPECT_EQ(faulty_.state().last.source_digest(), "") << "what is small is sent at once";
 }
 
 TEST_F(ClientTest, SendsProgramsToServersThatKnowNoDigests) {
-  faulty_.knows_digests = false;
+  faulty_.KnowNoDigests();
   Client client(Options());
   ASSERT_TRUE(client.Request(LargeSource(), {}).ok());
   EXPECT_EQ(faulty_.calls, 2);
