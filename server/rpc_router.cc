@@ -78,11 +78,13 @@ class RpcRouter::Reactor : public grpc::ServerGenericBidiReactor, public Call {
   void Start(std::shared_ptr<Reactor> self, const RpcRouter& router,
              const grpc::GenericCallbackServerContext& context) {
     self_ = std::move(self);
+    Ordered();
     const Access access = method_ == nullptr ? Access::kUser : method_->access;
     absl::StatusOr<Identity> identity = router.Authorize(Metadata(context, "authorization"), access);
     if (!identity.ok()) return Finish(identity.status());
     identity_ = *std::move(identity);
     if (method_ == nullptr) return Finish(UnknownMethod(context.method()));
+    Ordered();
     StartRead(&received_);
   }
 
@@ -136,11 +138,17 @@ class RpcRouter::Reactor : public grpc::ServerGenericBidiReactor, public Call {
     std::shared_ptr<void> held;
   };
 
+  // gRPC begins no reaction before the one that caused it has ended, by means that ThreadSanitizer does not see: this
+  // says so.
+  void Ordered() { order_.fetch_add(1, std::memory_order_acq_rel); }
+
   void OnReadDone(bool ok) override {
+    Ordered();
     if (!ok) return Finish(NoMessage());
     grpc::ByteBuffer bytes = std::move(received_);
     received_.Clear();
     large_ = bytes.Length() >= kLargeMessage;
+    Ordered();
     method_->serve(self_, bytes);
   }
 
@@ -148,6 +156,7 @@ class RpcRouter::Reactor : public grpc::ServerGenericBidiReactor, public Call {
     std::lock_guard lock(mutex_);
     queue_.pop_front();
     if (!ok) queue_.clear();  // nobody reads any more
+    Ordered();
     if (!queue_.empty()) return StartWrite(&queue_.front().bytes);
     if (finished_) ServerBidiReactor::Finish(status_);
   }
@@ -163,6 +172,7 @@ class RpcRouter::Reactor : public grpc::ServerGenericBidiReactor, public Call {
   }
 
   void OnDone() override {
+    Ordered();
     const bool large = large_;
     self_.reset();
     if (large) malloc_trim(0);  // glibc keeps what a burst of large messages took
@@ -174,6 +184,7 @@ class RpcRouter::Reactor : public grpc::ServerGenericBidiReactor, public Call {
   grpc::ByteBuffer received_;
   std::shared_ptr<void> room_;  // of the thread that serves
   bool large_ = false;
+  std::atomic<int> order_{0};
   std::shared_ptr<Reactor> self_;  // until OnDone
   std::atomic<bool> cancelled_{false};
 
