@@ -4,8 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "compiler/rewrite/rebuild.h"
-#include "compiler/support/status_macros.h"
+#include "compiler/rewrite/replace_where.h"
 
 namespace preheat::passes {
 namespace {
@@ -59,22 +58,22 @@ Value Padded(Builder& b, Value v, int64_t rows, int64_t columns) {
                  {"value", ir::AttrValue(0.0)}});
 }
 
+Value Aligned(const Node& node, const Added& added, rewrite::Rebuild& r) {
+  Builder& b = r.builder();
+  Value left = Padded(b, r.Map(node.operand(0)), added.m, added.k);
+  Value right = Padded(b, r.Map(node.operand(1)), added.k, added.n);
+  Value product = b.MatMul(left, right);
+  product = b.SliceDim(product, 0, Expr(0), node.results()[0].shape[0]);
+  return b.SliceDim(product, 1, Expr(0), node.results()[0].shape[1]);
+}
+
 }  // namespace
 
 absl::StatusOr<ir::Graph> AlignProductsFrom(const ir::Graph& graph, double multiplications) {
-  rewrite::Rebuild r(graph);
-  for (const Node& node : graph.nodes()) {
-    RETURN_IF_ERROR(r.Copy(node));
+  return rewrite::ReplaceWhere(graph, [&](const Node& node, rewrite::Rebuild& r) {
     const std::optional<Added> added = WhatIsMissing(node, multiplications);
-    if (!added) continue;
-    Builder& b = r.builder();
-    Value left = Padded(b, r.Map(node.operand(0)), added->m, added->k);
-    Value right = Padded(b, r.Map(node.operand(1)), added->k, added->n);
-    Value product = b.MatMul(left, right);
-    product = b.SliceDim(product, 0, Expr(0), node.results()[0].shape[0]);
-    r.Replace(node.result(), b.SliceDim(product, 1, Expr(0), node.results()[0].shape[1]));
-  }
-  return r.Finish();
+    return added ? Aligned(node, *added, r) : Value();
+  });
 }
 
 absl::StatusOr<ir::Graph> AlignProducts(const ir::Graph& graph) { return AlignProductsFrom(graph, kMultiplications); }

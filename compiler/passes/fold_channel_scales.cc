@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "compiler/passes/users.h"
-#include "compiler/rewrite/rebuild.h"
-#include "compiler/support/status_macros.h"
+#include "compiler/rewrite/replace_where.h"
 
 namespace preheat::passes {
 namespace {
@@ -93,12 +92,10 @@ Value Emit(const Scaled& found, rewrite::Rebuild& r) {
 absl::StatusOr<ir::Graph> FoldChannelScales(const ir::Graph& graph) {
   Users users(graph);
   std::vector<bool> frozen = FrozenNodes(graph);
-  rewrite::Rebuild r(graph);
-  for (const Node& node : graph.nodes()) {
-    RETURN_IF_ERROR(r.Copy(node));
-    if (std::optional<Scaled> found = Find(node, users, frozen)) r.Replace(node.result(), Emit(*found, r));
-  }
-  return r.Finish();
+  return rewrite::ReplaceWhere(graph, [&](const Node& node, rewrite::Rebuild& r) {
+    const std::optional<Scaled> found = Find(node, users, frozen);
+    return found ? Emit(*found, r) : Value();
+  });
 }
 
 }  // namespace preheat::passes

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "compiler/passes/users.h"
-#include "compiler/rewrite/rebuild.h"
-#include "compiler/support/status_macros.h"
+#include "compiler/rewrite/replace_where.h"
 
 namespace preheat::passes {
 namespace {
@@ -108,13 +107,10 @@ absl::StatusOr<ir::Graph> FoldNarrowNorms(const ir::Graph& graph) {
   for (const Node& node : graph.nodes()) {
     if (std::optional<Norm> norm = Find(node, users)) norms.emplace(norm->end.node, *norm);
   }
-  rewrite::Rebuild r(graph);
-  for (const Node& node : graph.nodes()) {
-    RETURN_IF_ERROR(r.Copy(node));
+  return rewrite::ReplaceWhere(graph, [&](const Node& node, rewrite::Rebuild& r) {
     const auto norm = norms.find(&node);
-    if (norm != norms.end()) r.Replace(node.result(), Emit(norm->second, r));
-  }
-  return r.Finish();
+    return norm != norms.end() ? Emit(norm->second, r) : Value();
+  });
 }
 
 }  // namespace preheat::passes

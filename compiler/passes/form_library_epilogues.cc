@@ -11,8 +11,7 @@
 #include "compiler/passes/activations.h"
 #include "compiler/passes/channel_order.h"
 #include "compiler/passes/users.h"
-#include "compiler/rewrite/rebuild.h"
-#include "compiler/support/status_macros.h"
+#include "compiler/rewrite/replace_where.h"
 
 namespace preheat::passes {
 namespace {
@@ -242,13 +241,10 @@ absl::StatusOr<ir::Graph> FormEpilogues(const ir::Graph& graph, bool gpu) {
       chains.emplace(chain->end.node, *std::move(chain));
     }
   }
-  rewrite::Rebuild r(graph);
-  for (const Node& node : graph.nodes()) {
-    RETURN_IF_ERROR(r.Copy(node));
-    auto chain = chains.find(&node);
-    if (chain != chains.end()) r.Replace(node.result(), Emit(chain->second, r));
-  }
-  return r.Finish();
+  return rewrite::ReplaceWhere(graph, [&](const Node& node, rewrite::Rebuild& r) {
+    const auto chain = chains.find(&node);
+    return chain != chains.end() ? Emit(chain->second, r) : Value();
+  });
 }
 
 }  // namespace

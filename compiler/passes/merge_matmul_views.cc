@@ -4,8 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "compiler/rewrite/rebuild.h"
-#include "compiler/support/status_macros.h"
+#include "compiler/rewrite/replace_where.h"
 
 namespace preheat::passes {
 namespace {
@@ -54,17 +53,14 @@ Value DropOnes(Builder& b, Value x, Value y) {
 }  // namespace
 
 absl::StatusOr<ir::Graph> MergeMatmulViews(const ir::Graph& graph) {
-  rewrite::Rebuild r(graph);
-  for (const ir::Node& node : graph.nodes()) {
-    RETURN_IF_ERROR(r.Copy(node));
-    if (node.op() != Op::kMatMul || node.results()[0].rank() < 3) continue;
+  return rewrite::ReplaceWhere(graph, [](const ir::Node& node, rewrite::Rebuild& r) {
+    if (node.op() != Op::kMatMul || node.results()[0].rank() < 3) return Value();
     Builder& b = r.builder();
     Value x = r.Map(node.operand(0)), y = r.Map(node.operand(1));
     Value merged = MergeShared(b, x, y);
     if (!merged) merged = DropOnes(b, x, y);
-    if (merged) r.Replace(node.result(), b.Reshape(merged, node.results()[0].shape));
-  }
-  return r.Finish();
+    return merged ? b.Reshape(merged, node.results()[0].shape) : Value();
+  });
 }
 
 }  // namespace preheat::passes

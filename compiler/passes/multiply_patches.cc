@@ -5,8 +5,7 @@
 
 #include "compiler/passes/channel_order.h"
 #include "compiler/passes/users.h"
-#include "compiler/rewrite/rebuild.h"
-#include "compiler/support/status_macros.h"
+#include "compiler/rewrite/replace_where.h"
 
 namespace preheat::passes {
 namespace {
@@ -176,16 +175,13 @@ bool LiesAsWePlease(const Node& node, const Roles& roles, const Users& users) {
 
 absl::StatusOr<ir::Graph> MultiplyPatches(const ir::Graph& graph) {
   Users users(graph);
-  rewrite::Rebuild r(graph);
-  for (const Node& node : graph.nodes()) {
-    RETURN_IF_ERROR(r.Copy(node));
+  return rewrite::ReplaceWhere(graph, [&](const Node& node, rewrite::Rebuild& r) {
     const std::optional<Roles> roles = RolesOf(node);
-    if (!roles) continue;
+    if (!roles) return Value();
     std::optional<std::vector<int64_t>> patch = PatchOf(node, *roles);
-    if (!patch || (All(*patch, 1) && !LiesAsWePlease(node, *roles, users))) continue;
-    r.Replace(node.result(), Emit(node, *roles, *std::move(patch), r));
-  }
-  return r.Finish();
+    if (!patch || (All(*patch, 1) && !LiesAsWePlease(node, *roles, users))) return Value();
+    return Emit(node, *roles, *std::move(patch), r);
+  });
 }
 
 }  // namespace preheat::passes

@@ -5,8 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/rewrite/rebuild.h"
-#include "compiler/support/status_macros.h"
+#include "compiler/rewrite/replace_where.h"
 
 namespace preheat::passes {
 namespace {
@@ -80,13 +79,10 @@ Value SumTwice(ir::Builder& b, const ir::Node& node, Value x, const std::set<Ext
 
 absl::StatusOr<ir::Graph> SplitColumnSums(const ir::Graph& graph) {
   const std::set<Extent> rows = ReducedRows(graph);
-  rewrite::Rebuild r(graph);
-  for (const ir::Node& node : graph.nodes()) {
-    RETURN_IF_ERROR(r.Copy(node));
-    if (rows.empty() || !IsFold(node)) continue;
-    if (Value sum = SumTwice(r.builder(), node, r.Map(node.operand(0)), rows)) r.Replace(node.result(), sum);
-  }
-  return r.Finish();
+  return rewrite::ReplaceWhere(graph, [&](const ir::Node& node, rewrite::Rebuild& r) {
+    if (rows.empty() || !IsFold(node)) return Value();
+    return SumTwice(r.builder(), node, r.Map(node.operand(0)), rows);
+  });
 }
 
 }  // namespace preheat::passes

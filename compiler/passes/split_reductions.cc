@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "compiler/rewrite/rebuild.h"
-#include "compiler/support/status_macros.h"
+#include "compiler/passes/reduce_in_steps.h"
+#include "compiler/rewrite/replace_where.h"
 
 namespace preheat::passes {
 namespace {
@@ -63,42 +63,25 @@ std::optional<Split> ChooseSplit(const ir::Node& node) {
   return Split{longest, *parts};
 }
 
-Value Reduce(Builder& b, Op op, Value v, std::vector<int64_t> dims) {
-  return dims.empty() ? v : b.Emit(op, {v}, {{"dims", std::move(dims)}});
-}
-
 // Reduces everything but `parts`, then `parts`.
 Value ReduceTwice(Builder& b, const ir::Node& node, Value x, Split split) {
-  std::vector<int64_t> dims = node.Ints("dims");
-  int64_t size = *x.shape()[split.dim].constant();
-  if (split.parts != size) {
-    std::vector<Expr> shape = x.shape();
-    shape[split.dim] = split.parts;
-    shape.insert(shape.begin() + split.dim + 1, Expr(size / split.parts));
-    x = b.Reshape(x, std::move(shape));
-    for (int64_t& d : dims) d += d > split.dim;
-    dims.push_back(split.dim + 1);
-    std::sort(dims.begin(), dims.end());
-  }
   std::vector<int64_t> first;
-  for (int64_t d : dims) {
-    if (d != split.dim) first.push_back(d);
+  const bool whole = *x.shape()[split.dim].constant() == split.parts;
+  if (!whole) x = SplitDim(b, x, split.dim, split.parts);
+  for (int64_t d : node.Ints("dims")) {
+    if (d != split.dim) first.push_back(whole || d < split.dim ? d : d + 1);
+    if (d == split.dim && !whole) first.push_back(d + 1);
   }
-  int64_t before = std::count_if(first.begin(), first.end(), [&](int64_t d) { return d < split.dim; });
-  return Reduce(b, node.op(), Reduce(b, node.op(), x, std::move(first)), {split.dim - before});
+  return ReduceInSteps(b, node.op(), x, first, {split.dim});
 }
 
 }  // namespace
 
 absl::StatusOr<ir::Graph> SplitReductions(const ir::Graph& graph) {
-  rewrite::Rebuild r(graph);
-  for (const ir::Node& node : graph.nodes()) {
-    RETURN_IF_ERROR(r.Copy(node));
-    if (std::optional<Split> split = ChooseSplit(node)) {
-      r.Replace(node.result(), ReduceTwice(r.builder(), node, r.Map(node.operand(0)), *split));
-    }
-  }
-  return r.Finish();
+  return rewrite::ReplaceWhere(graph, [](const ir::Node& node, rewrite::Rebuild& r) {
+    const std::optional<Split> split = ChooseSplit(node);
+    return split ? ReduceTwice(r.builder(), node, r.Map(node.operand(0)), *split) : Value();
+  });
 }
 
 }  // namespace preheat::passes

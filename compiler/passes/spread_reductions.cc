@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/rewrite/rebuild.h"
-#include "compiler/support/status_macros.h"
+#include "compiler/passes/reduce_in_steps.h"
+#include "compiler/rewrite/replace_where.h"
 
 namespace preheat::passes {
 namespace {
@@ -100,10 +100,6 @@ std::optional<Spread> ChooseSpread(const ir::Node& node) {
   return have > 1 ? std::optional(spread) : std::nullopt;
 }
 
-Value Reduce(Builder& b, Op op, Value v, std::vector<int64_t> dims) {
-  return dims.empty() ? v : b.Emit(op, {v}, {{"dims", std::move(dims)}});
-}
-
 ir::AttrValue Zero(ir::DType dtype) { return ir::IsFloat(dtype) ? ir::AttrValue(0.0) : ir::AttrValue(int64_t{0}); }
 
 Value FillUp(Builder& b, Value x, int64_t dim, int64_t size) {
@@ -121,30 +117,21 @@ Value ReduceTwice(Builder& b, const ir::Node& node, Value x, const Spread& sprea
     const int64_t rows = (*x.shape()[spread.dim].constant() + spread.parts - 1) / spread.parts;
     if (spread.fill) x = FillUp(b, x, spread.dim, rows * spread.parts);
     if (!x) return x;
-    std::vector<Expr> shape = x.shape();
-    shape[spread.dim] = spread.parts;
-    shape.insert(shape.begin() + spread.dim + 1, Expr(rows));
-    x = b.Reshape(x, std::move(shape));
+    x = SplitDim(b, x, spread.dim, spread.parts);
     for (int64_t& d : first) d += d >= spread.dim;  // dim's own rows stand behind its parts
     second.push_back(spread.dim);
   }
-  Value parts = Reduce(b, node.op(), x, first);
-  for (int64_t& d : second) d -= std::count_if(first.begin(), first.end(), [&](int64_t f) { return f < d; });
   std::sort(second.begin(), second.end());
-  return Reduce(b, node.op(), parts, std::move(second));
+  return ReduceInSteps(b, node.op(), x, first, std::move(second));
 }
 
 }  // namespace
 
 absl::StatusOr<ir::Graph> SpreadReductions(const ir::Graph& graph) {
-  rewrite::Rebuild r(graph);
-  for (const ir::Node& node : graph.nodes()) {
-    RETURN_IF_ERROR(r.Copy(node));
-    if (std::optional<Spread> spread = ChooseSpread(node)) {
-      r.Replace(node.result(), ReduceTwice(r.builder(), node, r.Map(node.operand(0)), *spread));
-    }
-  }
-  return r.Finish();
+  return rewrite::ReplaceWhere(graph, [](const ir::Node& node, rewrite::Rebuild& r) {
+    const std::optional<Spread> spread = ChooseSpread(node);
+    return spread ? ReduceTwice(r.builder(), node, r.Map(node.operand(0)), *spread) : Value();
+  });
 }
 
 }  // namespace preheat::passes

@@ -7,8 +7,7 @@
 
 #include "compiler/passes/channel_order.h"
 #include "compiler/passes/users.h"
-#include "compiler/rewrite/rebuild.h"
-#include "compiler/support/status_macros.h"
+#include "compiler/rewrite/replace_where.h"
 
 namespace preheat::passes {
 namespace {
@@ -137,13 +136,10 @@ class Sum {
 
 absl::StatusOr<ir::Graph> SumChannelFilters(const ir::Graph& graph) {
   Users users(graph);
-  rewrite::Rebuild r(graph);
-  for (const Node& node : graph.nodes()) {
-    RETURN_IF_ERROR(r.Copy(node));
-    if (!HasFilterAChannel(node) || !HasChannelsLast(node.operand(0)) || users.IsOutput(node.result())) continue;
-    r.Replace(node.result(), Sum(node, r).Emit());
-  }
-  return r.Finish();
+  return rewrite::ReplaceWhere(graph, [&](const Node& node, rewrite::Rebuild& r) {
+    const bool summed = HasFilterAChannel(node) && HasChannelsLast(node.operand(0)) && !users.IsOutput(node.result());
+    return summed ? Sum(node, r).Emit() : Value();
+  });
 }
 
 }  // namespace preheat::passes
