@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -194,47 +195,54 @@ class ColumnEmitter : public CudaSteps {
 
   // Every thread of a column ends with the sum of all, added in one order.
   void Combine(const std::vector<int>& accumulators) {
-    const int64_t slots = launch_.threads_x * launch_.threads_y * width_;
-    for (int a : accumulators) {
-      const Accumulator& accumulator = k_.accumulators[a];
-      const bool arg = IsArg(accumulator.op);
-      const std::string type = SharedType(accumulator.dtype);
-      shared_bytes_ = std::max(shared_bytes_, slots * (8 + (arg ? 8 : 0)));
-      OpenIf("");
-      Line(absl::StrCat(type, "* red = (", type, "*)shared;"));
-      if (arg) Line(absl::StrCat("long* redi = (long*)(shared + ", slots * 8, ");"));
-      auto at = [&](const std::string& y) {
-        return absl::StrCat("(", y, " * ", width_, width_ > 1 ? " + u" : "", ") * ", launch_.threads_x,
-                            " + threadIdx.x");
-      };
-      auto lanes = [&](const std::function<void()>& body) {
-        if (width_ > 1) OpenLanes();
-        body();
-        if (width_ > 1) Close();
-      };
-      const std::string r = absl::StrCat("r", a, lanes_), ri = absl::StrCat("r", a, "i", lanes_);
-      lanes([&] {
-        ShuffleRows(a);
-        const std::string first =
-            RowsAWarp() > 1 ? absl::StrCat("if (threadIdx.y % ", RowsAWarp(), " == 0) ") : std::string();
-        const std::string row = RowsAWarp() > 1 ? absl::StrCat("threadIdx.y / ", RowsAWarp()) : "threadIdx.y";
-        Line(absl::StrCat(first, "red[", at(row), "] = ", r, ";"));
-        if (arg) Line(absl::StrCat(first, "redi[", at(row), "] = ", ri, ";"));
-      });
-      Line("__syncthreads();");
-      lanes([&] {
-        Line(absl::StrCat(r, " = red[", at("0"), "];"));
-        if (arg) Line(absl::StrCat(ri, " = redi[", at("0"), "];"));
-        Open(absl::StrCat("for (int w = 1; w < ", launch_.threads_y / RowsAWarp(), "; ++w)"));
-        Line(absl::StrCat("const ", type, " o = red[", at("w"), "];"));
-        if (arg) Line(absl::StrCat("const long oi = redi[", at("w"), "];"));
-        Accumulate(a, "o", "oi");
-        Close();
-      });
-      Line("__syncthreads();");
-      Close();
-    }
+    for (int a : accumulators) Combine(a);
     head_ = absl::StrCat("  __shared__ __align__(16) char shared[", shared_bytes_, "];\n");
+  }
+
+  void Combine(int a) {
+    const bool arg = IsArg(k_.accumulators[a].op);
+    const std::string type = SharedType(k_.accumulators[a].dtype);
+    const int64_t slots = launch_.threads_x * launch_.threads_y * width_;
+    shared_bytes_ = std::max(shared_bytes_, slots * (8 + (arg ? 8 : 0)));
+    OpenIf("");
+    Line(absl::StrCat(type, "* red = (", type, "*)shared;"));
+    if (arg) Line(absl::StrCat("long* redi = (long*)(shared + ", slots * 8, ");"));
+    ForLanes([&] { Publish(a, arg); });
+    Line("__syncthreads();");
+    ForLanes([&] { FoldRows(a, arg, type); });
+    Line("__syncthreads();");
+    Close();
+  }
+
+  void ForLanes(const std::function<void()>& body) {
+    if (width_ > 1) OpenLanes();
+    body();
+    if (width_ > 1) Close();
+  }
+
+  // Where row y of this thread's column, or of lane u of its vector, stands in shared memory.
+  std::string Slot(const std::string& y) const {
+    return absl::StrCat("(", y, " * ", width_, width_ > 1 ? " + u" : "", ") * ", launch_.threads_x, " + threadIdx.x");
+  }
+
+  // A warp's rows as one.
+  void Publish(int a, bool arg) {
+    ShuffleRows(a);
+    const int64_t rows = RowsAWarp();
+    const std::string first = rows > 1 ? absl::StrCat("if (threadIdx.y % ", rows, " == 0) ") : "";
+    const std::string slot = Slot(rows > 1 ? absl::StrCat("threadIdx.y / ", rows) : "threadIdx.y");
+    Line(absl::StrCat(first, "red[", slot, "] = r", a, lanes_, ";"));
+    if (arg) Line(absl::StrCat(first, "redi[", slot, "] = r", a, "i", lanes_, ";"));
+  }
+
+  void FoldRows(int a, bool arg, const std::string& type) {
+    Line(absl::StrCat("r", a, lanes_, " = red[", Slot("0"), "];"));
+    if (arg) Line(absl::StrCat("r", a, "i", lanes_, " = redi[", Slot("0"), "];"));
+    Open(absl::StrCat("for (int w = 1; w < ", launch_.threads_y / RowsAWarp(), "; ++w)"));
+    Line(absl::StrCat("const ", type, " o = red[", Slot("w"), "];"));
+    if (arg) Line(absl::StrCat("const long oi = redi[", Slot("w"), "];"));
+    Accumulate(a, "o", "oi");
+    Close();
   }
 
   const Loop tile_;
