@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "client/compilectl/progress.h"
@@ -31,6 +32,10 @@ class Context {
   // Made at first use: `server start` needs none.
   Client& client();
   Progress& progress() { return progress_; }
+  // Shows the stages of one compile, called `what`, as they are told. Valid as long as this is.
+  std::function<void(const v1::Progress&)> Stages(std::string what) {
+    return [this, what = std::move(what)](const v1::Progress& progress) { progress_.Stage(what, progress); };
+  }
   const Globals& globals() const { return globals_; }
 
  private:

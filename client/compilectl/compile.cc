@@ -83,9 +83,7 @@ absl::StatusOr<Outcome> Compile(Context& context, const ModelFlags& flags) {
     options.extern_allowed = true;
     const absl::Time start = absl::Now();
     ASSIGN_OR_RETURN(v1::CompileResult result,
-                     context.client().Request(program.source, options, [&](const v1::Progress& progress) {
-                       context.progress().Stage(program.name, progress);
-                     }));
+                     context.client().Request(program.source, options, context.Stages(program.name)));
     all.push_back({program.kind, std::move(result), absl::ToDoubleSeconds(absl::Now() - start)});
   }
   context.progress().Clear();

@@ -31,9 +31,7 @@ absl::StatusOr<v1::ExplainReply> Ask(Context& context, const Flags& flags) {
   options.extern_allowed = true;
   // Compiled first, for its progress; explained by the request, for the source lines that only it carries.
   ASSIGN_OR_RETURN(v1::CompileResult result,
-                   context.client().Request(program.source, options, [&](const v1::Progress& progress) {
-                     context.progress().Stage(program.name, progress);
-                   }));
+                   context.client().Request(program.source, options, context.Stages(program.name)));
   request.set_key(result.key());
   *request.mutable_request() = context.client().MakeRequest(program.source, options);
   return context.client().Explain(request);

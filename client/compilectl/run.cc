@@ -41,10 +41,7 @@ absl::StatusOr<Fetched> FetchModel(Context& context, const Flags& flags) {
   if (!model.imported()) return FetchTorchScript(context, flags, model);
   ASSIGN_OR_RETURN(RequestOptions options, MakeRequestOptions(flags, model, v1::BACKGROUND));
   options.extern_allowed = TorchLibrary::Get().ok();
-  ASSIGN_OR_RETURN(Executable executable,
-                   context.client().Compile(model.source, options, [&](const v1::Progress& progress) {
-                     context.progress().Stage(model.name, progress);
-                   }));
+  ASSIGN_OR_RETURN(Executable executable, context.client().Compile(model.source, options, context.Stages(model.name)));
   ASSIGN_OR_RETURN(capture::AtenProgram program, Prepare(model, options.dims));
   ASSIGN_OR_RETURN(OwnInputs own, ReadOwnInputs(model, options.dims));
   ASSIGN_OR_RETURN(std::vector<reference::HostTensor> inputs, MakeInputs(program, own));
@@ -79,9 +76,7 @@ absl::StatusOr<Fetched> FetchTorchScript(Context& context, Flags flags, const Mo
   ASSIGN_OR_RETURN(RequestOptions options, MakeRequestOptions(flags, model, v1::BACKGROUND));
   options.extern_allowed = TorchLibrary::Get().ok();
   ASSIGN_OR_RETURN(v1::CompileResult result,
-                   context.client().Request(model.source, options, [&](const v1::Progress& progress) {
-                     context.progress().Stage(model.name, progress);
-                   }));
+                   context.client().Request(model.source, options, context.Stages(model.name)));
   flags.model = result.key();
   ASSIGN_OR_RETURN(Fetched fetched, FetchKey(context, flags, result.result()));
   return fetched;

@@ -43,9 +43,7 @@ absl::StatusOr<bool> Fill(Context& context, const Flags& flags, v1::VerifyReques
   ASSIGN_OR_RETURN(RequestOptions options, MakeRequestOptions(flags, program, v1::FAST));
   options.extern_allowed = true;
   ASSIGN_OR_RETURN(v1::CompileResult result,
-                   context.client().Request(program.source, options, [&](const v1::Progress& progress) {
-                     context.progress().Stage(program.name, progress);
-                   }));
+                   context.client().Request(program.source, options, context.Stages(program.name)));
   request.set_key(result.key());
   return AddOwnInputs(program, options, request);
 }

@@ -22,6 +22,12 @@ AtenProgram Functional(ProgramWriter w) {
   return std::move(w.program);
 }
 
+std::vector<std::pair<std::string, Argument>> BatchNorm(int x, int mean, int var, bool training) {
+  return {{"input", T(x)},           {"weight", None{}},      {"bias", None{}},
+          {"running_mean", T(mean)}, {"running_var", T(var)}, {"training", training},
+          {"momentum", 0.1},         {"eps", 1e-5},           {"cudnn_enabled", false}};
+}
+
 TEST(Functionalize, AnInPlaceOperatorBecomesAValue) {
   ProgramWriter w;
   int x = w.Input({4});
@@ -92,17 +98,7 @@ TEST(Functionalize, BatchNormGivesItsStatisticsAndCounter) {
       var = w.Input({3}, ir::DType::kF32, ir::InputKind::kBuffer);
   int count = w.Input({}, ir::DType::kI64, ir::InputKind::kBuffer);
   w.Call("aten.add_.Tensor", {{"self", T(count)}, {"other", I(1)}}, {}, ir::DType::kI64);
-  w.Output(w.Call("aten.batch_norm.default",
-                  {{"input", T(x)},
-                   {"weight", None{}},
-                   {"bias", None{}},
-                   {"running_mean", T(mean)},
-                   {"running_var", T(var)},
-                   {"training", true},
-                   {"momentum", 0.1},
-                   {"eps", 1e-5},
-                   {"cudnn_enabled", false}},
-                  {8, 3}));
+  w.Output(w.Call("aten.batch_norm.default", BatchNorm(x, mean, var, true), {8, 3}));
   AtenProgram p = Functional(w);
   EXPECT_EQ(Ops(p), "aten.add.Tensor aten._native_batch_norm_legit_functional.default");
   EXPECT_EQ(p.nodes[1].results.size(), 5u);
@@ -118,17 +114,7 @@ TEST(Functionalize, BatchNormGivesItsStatisticsAndCounter) {
 TEST(Functionalize, BatchNormInEvalStaysWhole) {
   ProgramWriter w;
   int x = w.Input({8, 3}), mean = w.Input({3}), var = w.Input({3});
-  w.Output(w.Call("aten.batch_norm.default",
-                  {{"input", T(x)},
-                   {"weight", None{}},
-                   {"bias", None{}},
-                   {"running_mean", T(mean)},
-                   {"running_var", T(var)},
-                   {"training", false},
-                   {"momentum", 0.1},
-                   {"eps", 1e-5},
-                   {"cudnn_enabled", false}},
-                  {8, 3}));
+  w.Output(w.Call("aten.batch_norm.default", BatchNorm(x, mean, var, false), {8, 3}));
   AtenProgram p = Functional(w);
   EXPECT_EQ(Ops(p), "aten.batch_norm.default");
   EXPECT_EQ(p.outputs.size(), 1u);

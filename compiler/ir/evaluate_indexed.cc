@@ -52,14 +52,7 @@ absl::Status Put(HostTensor& out, int64_t j, const HostTensor& src, int64_t i, c
     return absl::OkStatus();
   }
   Op op = reduce == "add" ? Op::kAdd : reduce == "mul" ? Op::kMul : reduce == "max" ? Op::kMax : Op::kMin;
-  if (IsFloat(out.dtype)) {
-    ASSIGN_OR_RETURN(double value, ApplyFloat(op, out.dtype, out.Float(j), src.Float(i)));
-    out.SetFloat(j, value);
-  } else {
-    ASSIGN_OR_RETURN(int64_t value, ApplyInt(op, out.dtype, out.Int(j), src.Int(i)));
-    out.SetInt(j, value);
-  }
-  return absl::OkStatus();
+  return Apply(op, out, j, out, j, src, i);
 }
 
 }  // namespace

@@ -30,6 +30,9 @@ absl::Status EvaluateLibrary(Evaluation& e);
 // and at the dtype's width when they are stored.
 absl::StatusOr<double> ApplyFloat(Op op, DType dtype, double a, double b);
 absl::StatusOr<int64_t> ApplyInt(Op op, DType dtype, int64_t a, int64_t b);
+// Element `to` of out becomes op of a's element i and b's element j, in a's type; out may be a. REQUIRES: no
+// comparison.
+absl::Status Apply(Op op, HostTensor& out, int64_t to, const HostTensor& a, int64_t i, const HostTensor& b, int64_t j);
 
 }  // namespace preheat::ir
 

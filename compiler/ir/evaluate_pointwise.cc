@@ -177,18 +177,25 @@ absl::Status EvaluateBinary(Evaluation& e) {
   for (int64_t i = 0, n = out.elements(); i < n; ++i) {
     if (compares) {
       out.SetInt(i, IsFloat(a.dtype) ? Compare(op, a.Float(i), b.Float(i)) : Compare(op, a.Int(i), b.Int(i)));
-    } else if (IsFloat(a.dtype)) {
-      ASSIGN_OR_RETURN(double value, ApplyFloat(op, a.dtype, a.Float(i), b.Float(i)));
-      out.SetFloat(i, value);
     } else {
-      ASSIGN_OR_RETURN(int64_t value, ApplyInt(op, a.dtype, a.Int(i), b.Int(i)));
-      out.SetInt(i, value);
+      RETURN_IF_ERROR(Apply(op, out, i, a, i, b, i));
     }
   }
   return absl::OkStatus();
 }
 
 }  // namespace
+
+absl::Status Apply(Op op, HostTensor& out, int64_t to, const HostTensor& a, int64_t i, const HostTensor& b, int64_t j) {
+  if (IsFloat(a.dtype)) {
+    ASSIGN_OR_RETURN(double value, ApplyFloat(op, a.dtype, a.Float(i), b.Float(j)));
+    out.SetFloat(to, value);
+  } else {
+    ASSIGN_OR_RETURN(int64_t value, ApplyInt(op, a.dtype, a.Int(i), b.Int(j)));
+    out.SetInt(to, value);
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<double> ApplyFloat(Op op, DType dtype, double a, double b) {
   switch (op) {

@@ -70,19 +70,21 @@ def mlp_dynamic() -> Case:
     return Case(Mlp(), (torch.randn(4, 16),), ({0: Dim("batch", min=1, max=64)},), (torch.randn(7, 16),), {"x.0": 7})
 
 
+# A transformer as small as one can be.
+SMALL = dict(
+    vocab_size=100,
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=64,
+    max_position_embeddings=64,
+)
+
+
 def bert_model() -> torch.nn.Module:
     from transformers import BertConfig, BertModel
 
-    return BertModel(
-        BertConfig(
-            vocab_size=100,
-            hidden_size=32,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            intermediate_size=64,
-            max_position_embeddings=64,
-        )
-    )
+    return BertModel(BertConfig(**SMALL))
 
 
 def bert() -> Case:
@@ -103,15 +105,7 @@ def bert_dynamic() -> Case:
 def transformer(name: str, **fields: Any) -> torch.nn.Module:
     import transformers
 
-    small = dict(
-        vocab_size=100,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=64,
-    )
-    config = transformers.CONFIG_MAPPING[name](**{**small, **fields})
+    config = transformers.CONFIG_MAPPING[name](**{**SMALL, **fields})
     return transformers.AutoModel.from_config(config)
 
 
