@@ -39,6 +39,17 @@ output %b
   EXPECT_THAT(ExternOrder(*graph), ElementsAre("first", "second"));
 }
 
+TEST(FuseTest, ACallWithoutResultsIsAStep) {
+  absl::StatusOr<ir::Graph> graph = ir::ParseGraph(R"(
+%x = input user f32[64]
+%a = exp(%x)
+%check = extern(%a) {name = "check", call = "{}"}
+output %x
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(ExternOrder(*graph), ElementsAre("check"));
+}
+
 // %r1 and %r2 are merged, so %q, and with it %g, now depends on %z and so on %f: these two must stay apart.
 TEST(FuseTest, MergedGroupsBringLateNodesBeforeEarlyOnes) {
   absl::StatusOr<ir::Graph> graph = ir::ParseGraph(R"(

@@ -120,18 +120,18 @@ Domain Groups::MakeDomain(Value root) const {
 void Groups::AddCall(const Node& node) {
   Group group;
   group.call = &node;
+  const Value caller{&node, 0};  // of a call without results too, where the node alone counts
   for (size_t i = 0; i < node.results().size(); ++i) {
     group.roots.push_back(node.result(static_cast<int>(i)));
     group_of_[group.roots.back()] = static_cast<int>(groups_.size());
   }
   for (Value operand : node.operands()) {
-    if (!IsStartingFill(node, operand))
-      group.accesses.push_back({group.roots[0], MemoryOf(operand, layouts_, ranges_), {}});
+    if (!IsStartingFill(node, operand)) group.accesses.push_back({caller, MemoryOf(operand, layouts_, ranges_), {}});
   }
   if (node.op() == Op::kExtern && !group.roots.empty()) {
     // As if each took the one before: random numbers and collectives keep the program's order, whatever is merged.
-    if (last_extern_) group.accesses.push_back({group.roots[0], last_extern_, {}});
-    last_extern_ = group.roots[0];
+    if (last_extern_) group.accesses.push_back({caller, last_extern_, {}});
+    last_extern_ = caller;
   }
   groups_.push_back(std::move(group));
 }
