@@ -22,7 +22,7 @@ namespace preheat::codegen {
 // Statements that loops of a stage do not change go to the item's sequence, before the stage; the others into the
 // stage's current piece.
 //
-// The base of lower_region's class, which decides on loops and stages; not for use elsewhere.
+// The base of StageBuilder, which makes loops and stages; not for use elsewhere.
 class ScalarBuilder {
  protected:
   // `inputs` are read from memory, where `strides_of` says; with `copy` outputs are too.
