@@ -89,8 +89,8 @@ std::string JoinSources(const std::vector<codegen::EmittedKernel>& kernels) {
   return text;
 }
 
-// Merged regions rest on rules that merge_groups.h names; should a region still fail to lower, the program is compiled with
-// every root apart rather than not at all.
+// Merged regions rest on rules that merge_groups.h names; should a region still fail to lower, the program is compiled
+// with every root apart rather than not at all.
 absl::StatusOr<BuiltPlan> ScheduleAndGenerate(const ir::Graph& graph, const DebugNames& names, DeviceKind device,
                                               const codegen::Schedules& schedules) {
   schedule::Layouts layouts(graph);
