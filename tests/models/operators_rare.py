@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
-from operators import BF16, F16, F32, I64, Case, aten, f, i, m, pos
+from case_tensors import BF16, F16, F32, I64, Case, aten, f, i, m, pos
 from torch import Tensor
 
 INF, NAN = float("inf"), float("nan")
