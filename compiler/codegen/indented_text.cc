@@ -4,7 +4,9 @@
 
 namespace preheat::codegen {
 
-void IndentedText::Line(absl::string_view text) { absl::StrAppend(&text_, std::string(2 * indent_, ' '), text, "\n"); }
+void IndentedText::Line(absl::string_view text) {
+  absl::StrAppend(&text_, std::string(size_t{2} * static_cast<size_t>(indent_), ' '), text, "\n");
+}
 
 void IndentedText::Open(absl::string_view head) {
   Line(absl::StrCat(head, " {"));

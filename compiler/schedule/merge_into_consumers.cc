@@ -7,7 +7,6 @@
 namespace preheat::schedule {
 
 using ir::Expr;
-using ir::Value;
 
 namespace {
 

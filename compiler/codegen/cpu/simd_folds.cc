@@ -84,7 +84,8 @@ void SimdFolds::FoldCopies(const Piece& piece, const std::string& to, const std:
 
 std::string SimdFolds::EmitCopies(const Loop& loop, const Piece& piece, int copies, const std::string& begin,
                                   const std::string& end, const std::function<void(const std::string&)>& body) {
-  const std::string all = "jn" + loop.var, part = "jp" + loop.var, rest = "jt" + loop.var;
+  const std::string all = "jn" + loop.var, part = "jp" + loop.var;
+  std::string rest = "jt" + loop.var;
   Line(absl::StrCat("const long ", all, " = ((", end, ") - (", begin, ")) / ", 16 * copies, " * 16;"));
   // Not a multiple of a kilobyte of f32: the parts would meet in few sets of the cache.
   Line(absl::StrCat("const long ", part, " = ", all, " & 255 ? ", all, " : ", all, " > 16 ? ", all, " - 16 : 0;"));

@@ -13,7 +13,6 @@
 namespace preheat::codegen {
 
 using ir::DType;
-using ir::Expr;
 using ir::Op;
 
 int64_t PowerOfTwoFrom(int64_t n) {
