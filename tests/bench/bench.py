@@ -17,16 +17,16 @@ import json
 import math
 import os
 import pathlib
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from harness import BIN, machine, server
+
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "convolution", "attention", "mkldnn", "linear")
 Call = Callable[[], Any]
 
@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--modes", default="plain,frozen")
     parser.add_argument("--backends", default="inductor,preheat", help="beside eager")
     parser.add_argument("--seconds", type=float, default=1.0, help="of timing for each compiler")
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     parser.add_argument("--out", type=pathlib.Path, help="a file that gets each row as a line of JSON")
     parser.add_argument("--row", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -48,7 +48,7 @@ def main() -> None:
     from architectures import ARCHITECTURES
 
     names = options.only.split(",") if options.only else list(ARCHITECTURES)
-    print(_machine(), flush=True)
+    print(machine(), flush=True)
     print(_HEAD, flush=True)
     rows = []
     for name in names:
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def _run_row(options: argparse.Namespace, name: str, size: str, mode: str) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder, _server(options, folder) as address:
+    with tempfile.TemporaryDirectory() as folder, _server_of(options, folder) as address:
         env = dict(os.environ, PREHEAT_SERVER=address, PREHEAT_CACHE_DIR=f"{folder}/preheat", PREHEAT_REQUIRED="1",
                    TORCHINDUCTOR_CACHE_DIR=f"{folder}/inductor")  # fmt: skip
         command = [sys.executable, __file__, "--row", f"{name},{size},{mode}", "--backends", options.backends]
@@ -80,23 +80,9 @@ def _run_row(options: argparse.Namespace, name: str, size: str, mode: str) -> di
     return {"name": name, "size": size, "mode": mode, "error": last[:200]}
 
 
-@contextlib.contextmanager
-def _server(options: argparse.Namespace, folder: str) -> Iterator[str]:
-    if "preheat" not in options.backends.split(","):
-        yield ""
-        return
-    ports = []
-    for _ in range(2):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            ports.append(s.getsockname()[1])
-    control = [str(options.bin / "compilectl"), "server"]
-    start = ["start", "--data-dir", f"{folder}/server", "--port", str(ports[0]), "--http-port", str(ports[1])]
-    subprocess.run(control + start, check=True, capture_output=True)
-    try:
-        yield f"127.0.0.1:{ports[0]}"
-    finally:
-        subprocess.run(control + ["stop", "--data-dir", f"{folder}/server"], capture_output=True)
+def _server_of(options: argparse.Namespace, folder: str) -> contextlib.AbstractContextManager[str]:
+    needed = "preheat" in options.backends.split(",")
+    return server(options.bin, folder) if needed else contextlib.nullcontext("")
 
 
 def _measure_row(options: argparse.Namespace) -> dict[str, Any]:
@@ -205,16 +191,6 @@ def _summary(rows: list[dict[str, Any]]) -> str:
         f"over 5% slower than eager: {', '.join(slower) or 'none'}; "
         f"first call at most {share:.2f} of Inductor's"
     )
-
-
-def _machine() -> str:
-    import torch
-
-    with open("/proc/cpuinfo") as info:
-        model = next((line.partition(":")[2].strip() for line in info if line.startswith("model name")), "unknown")
-    blas = "MKL" if torch.backends.mkl.is_available() else "no MKL"
-    capability = torch.backends.cpu.get_cpu_capability()
-    return f"{model}, {torch.get_num_threads()} threads; torch {torch.__version__} ({blas}, {capability})"
 
 
 if __name__ == "__main__":
