@@ -135,6 +135,9 @@ absl::StatusOr<Canonical> Canonicalize(capture::AtenProgram source, const std::m
   decompose::LowerOptions lower;
   lower.exclude.assign(options.exclude.begin(), options.exclude.end());
   if (DeviceKindOf(options.target) == DeviceKind::kCuda) lower.leave = LeaveToTorchOnGpu(canonical.program);
+  lower.left = [&](const capture::AtenNode& node, absl::string_view why) {
+    canonical.left_to_torch[node.op].emplace(why);
+  };
   ASSIGN_OR_RETURN(canonical.graph, decompose::Lower(canonical.program, lower));
   RETURN_IF_ERROR(ir::Verify(canonical.graph));
   canonical.ir_text = ir::Print(canonical.graph);
@@ -164,7 +167,7 @@ absl::StatusOr<Draft> MakeDraft(const Canonical& canonical, const CompileOptions
   DebugNames names(canonical.program);
   ASSIGN_OR_RETURN(draft.built, ScheduleAndGenerate(graph, names, device, options.schedules));
   draft.built.plan.target = options.target;
-  artifact.report = MakeReport(canonical.program, graph, draft.built);
+  artifact.report = MakeReport(canonical, graph, draft.built);
   RETURN_IF_ERROR(CheckExtern(artifact.report, options));
   artifact.source = JoinSources(draft.built.sources);
   draft.graph = std::move(graph);

@@ -45,9 +45,10 @@ struct CompileOptions {
 
 // A program as the key sees it.
 struct Canonical {
-  capture::AtenProgram program;  // functional, dims bound; what verify runs
-  ir::Graph graph;               // core operators, before any pass
-  std::string ir_text;           // the text of `graph`: the key's main field
+  capture::AtenProgram program;                                // functional, dims bound; what verify runs
+  ir::Graph graph;                                             // core operators, before any pass
+  std::string ir_text;                                         // the text of `graph`: the key's main field
+  std::map<std::string, std::set<std::string>> left_to_torch;  // operators of extern calls, and why
   double seconds = 0;
 };
 

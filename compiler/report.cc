@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/str_join.h"
 #include "compiler/eager_cost.h"
 
 namespace preheat {
@@ -53,7 +54,8 @@ KernelReport CallRow(const artifact::LibraryStep& step, const artifact::Plan& pl
 
 }  // namespace
 
-Report MakeReport(const capture::AtenProgram& program, const ir::Graph& graph, const BuiltPlan& built) {
+Report MakeReport(const Canonical& canonical, const ir::Graph& graph, const BuiltPlan& built) {
+  const capture::AtenProgram& program = canonical.program;
   Report report;
   report.kernels_before = CountEagerKernels(program);
   report.peak_bytes_before = EagerPeakBytes(program);
@@ -72,7 +74,8 @@ Report MakeReport(const capture::AtenProgram& program, const ir::Graph& graph, c
       const auto& extern_step = std::get<artifact::ExternStep>(step);
       auto& entry = report.extern_calls[extern_step.op];
       ++entry.first;
-      entry.second = "no native form";
+      auto why = canonical.left_to_torch.find(extern_step.op);
+      if (why != canonical.left_to_torch.end()) entry.second = absl::StrJoin(why->second, "; ");
     }
   };
   // Kernels were generated in the partition's order, prologue and run mixed: built.order says which came when.

@@ -5,6 +5,9 @@
 
 namespace preheat::decompose {
 
+// Why the nodes of IsEagersOwn are left to torch.
+inline constexpr char kKeepsEagersBits[] = "of integers alone: eager's last bit is kept";
+
 // Whether results are compared bit for bit: the program has tensors for inputs, and none holds floats. Integers are
 // exact, and who computes with them, even by way of floats, expects what eager gives and no other rounding of it.
 bool IsExact(const capture::AtenProgram& program);

@@ -149,7 +149,7 @@ class Lowering {
     auto row = Rows().find(node.op);
     if (row == Rows().end()) return AddExtern(node, "no native form is known");
     if (HasComplex(node)) return AddExtern(node, "complex numbers");
-    if (exact_ && IsEagersOwn(program_, node)) return AddExtern(node, "of integers alone: eager's last bit is kept");
+    if (exact_ && IsEagersOwn(program_, node)) return AddExtern(node, kKeepsEagersBits);
     return AddBy(row->second, node);
   }
 
@@ -205,6 +205,7 @@ class Lowering {
   absl::Status AddExtern(const AtenNode& node, absl::string_view why) {
     if (options_.strict) return absl::UnimplementedError(absl::StrCat(node.op, " has no native form: ", why));
     if (capture::AddressesMemory(node.op)) return NoMemory(node, why);
+    if (options_.left) options_.left(node, why);
     ExternCall call = WriteExternCall(node);
     std::vector<Value> operands;
     for (int id : call.operands) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "compiler/capture/aten_program.h"
 #include "compiler/ir/graph.h"
 
@@ -18,6 +19,8 @@ struct LowerOptions {
   std::vector<std::string> exclude;
   // Further nodes to leave to it, where this is set and says so.
   std::function<bool(const capture::AtenNode& node)> leave = {};
+  // Told of each node that becomes an extern call, and why.
+  std::function<void(const capture::AtenNode& node, absl::string_view why)> left = {};
 };
 
 // The program in core operators. It must be functional (capture/functionalize.h) and checked
