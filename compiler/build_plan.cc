@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/assign_memory.h"
 #include "compiler/codegen/cuda/batch_kernels.h"
 #include "compiler/kernel_memo.h"
 #include "compiler/schedule/access.h"
@@ -61,7 +62,7 @@ class PlanBuilder {
     for (const schedule::Step& step : partition_.steps) RETURN_IF_ERROR(AddStep(step));
     RETURN_IF_ERROR(CopyOutputs());
     AddSources();
-    PlaceArena();
+    AssignMemory(plan(), lives_, in_place_, /*lend=*/device_ == DeviceKind::kCpu);
     NameErrorSites();
     return std::move(built_);
   }
@@ -237,6 +238,11 @@ class PlanBuilder {
     const bool joins = device_ == DeviceKind::kCuda && Joins(*made.kernel, step, prologue);
     for (uint32_t buffer : step.buffers) Touch(buffer, prologue, joins);
     if (joins) return Join(made, step, prologue);
+    for (const codegen::InPlace& pair : made.kernel->loops.in_place) {
+      step.in_place.push_back({pair.written, pair.read});
+      const int now = static_cast<int>(plan().steps.size());
+      if (!prologue) in_place_.push_back({now, step.buffers[pair.written], step.buffers[pair.read]});
+    }
     step.kernel = static_cast<uint32_t>(plan().kernels.size());
     plan().kernels.push_back({"", "", 0, RegionName(made.kernel->kind), SourceOps(made)});
     pending_.push_back({made.kernel, static_cast<int64_t>(step.buffers.size()), 1});
@@ -474,27 +480,6 @@ class PlanBuilder {
     return absl::OkStatus();
   }
 
-  void PlaceArena() {
-    std::vector<schedule::Lifetime> arena;
-    std::vector<uint32_t> placed;
-    Expr session;
-    for (uint32_t i = 0; i < plan().buffers.size(); ++i) {
-      artifact::Buffer& buffer = plan().buffers[i];
-      if (buffer.storage == Storage::kSession) {
-        buffer.offset = session;
-        session = session + Expr::CeilDiv(buffer.bytes, schedule::kBufferAlignment) * Expr(schedule::kBufferAlignment);
-      } else if (buffer.storage == Storage::kArena) {
-        auto [first, last] = lives_[i];
-        arena.push_back({buffer.bytes, first, last});
-        placed.push_back(i);
-      }
-    }
-    schedule::Arena plan_of = schedule::PlanMemory(arena);
-    for (size_t i = 0; i < placed.size(); ++i) plan().buffers[placed[i]].offset = plan_of.offsets[i];
-    plan().arena_bytes = plan_of.bytes;
-    plan().session_bytes = session;
-  }
-
   // What stands behind each index check in this program.
   void NameErrorSites() {
     std::vector<std::set<std::string>> names(codegen::kNumErrorSites);
@@ -523,7 +508,8 @@ class PlanBuilder {
   KernelMemo memo_;
   std::unordered_map<const GeneratedKernel*, std::string> identities_;  // of what memo_ keeps
   std::map<Value, uint32_t> buffers_;
-  std::map<uint32_t, std::pair<int, int>> lives_;  // of arena buffers, in steps
+  BufferLives lives_;
+  std::vector<InPlaceStep> in_place_;
   std::set<Value> frozen_;
   struct Pending {  // of plan().kernels
     std::shared_ptr<const GeneratedKernel> kernel;

@@ -20,6 +20,7 @@
 #include "compiler/passes/eliminate_dead_code.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/report.h"
+#include "compiler/schedule/delay_steps.h"
 #include "compiler/schedule/fuse.h"
 #include "compiler/schedule/layout.h"
 #include "compiler/support/digest.h"
@@ -96,6 +97,7 @@ absl::StatusOr<BuiltPlan> ScheduleAndGenerate(const ir::Graph& graph, const Debu
   schedule::Layouts layouts(graph);
   const bool block_sums = device == DeviceKind::kCpu;
   ASSIGN_OR_RETURN(schedule::Partition partition, schedule::Fuse(graph, layouts, /*merge=*/true, block_sums));
+  if (device == DeviceKind::kCpu) schedule::DelaySteps(graph, layouts, partition);
   absl::StatusOr<BuiltPlan> built = BuildPlan(graph, layouts, partition, names.ops, names.places, device, schedules);
   if (built.ok() || built.status().code() != absl::StatusCode::kInternal) return built;
   ASSIGN_OR_RETURN(partition, schedule::Fuse(graph, layouts, /*merge=*/false));

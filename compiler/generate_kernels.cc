@@ -5,6 +5,7 @@
 #include "compiler/codegen/cpu/emit_cpu.h"
 #include "compiler/codegen/cpu/emit_cpu_node.h"
 #include "compiler/codegen/cuda/emit_cuda_node.h"
+#include "compiler/codegen/in_place.h"
 #include "compiler/codegen/lower_region.h"
 #include "compiler/support/status_macros.h"
 
@@ -22,6 +23,7 @@ void Take(codegen::CudaKernel emitted, GeneratedKernel& kernel) {
 
 absl::Status Emit(DeviceKind device, GeneratedKernel& kernel) {
   if (device == DeviceKind::kCpu) {
+    kernel.loops.in_place = codegen::InPlacePairs(kernel.loops);
     ASSIGN_OR_RETURN(kernel.code, codegen::EmitCpu(kernel.loops));
     return absl::OkStatus();
   }

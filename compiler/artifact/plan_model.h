@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct KernelStep {
   uint32_t kernel = 0;
   std::vector<uint32_t> buffers;
   std::vector<bool> writes;
+  std::vector<std::pair<uint32_t, uint32_t>> in_place;  // (written, read), places in `buffers`: may be the same memory
   std::vector<ir::Expr> scalars;
   ir::Expr extent;
   int64_t grain = 1;

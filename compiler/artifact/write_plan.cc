@@ -207,8 +207,12 @@ class PlanWriter {
     if (!s.grid.empty()) grid = b_.CreateVector(sizes_.Add(s.grid));
     if (!s.block.empty()) block = b_.CreateVector(s.block);
     const uint32_t shared = sizes_.Add(s.shared_bytes);
-    auto step =
-        plan::CreateKernelStep(b_, s.kernel, buffers, scalars, extent, s.grain, scratch, grid, block, shared, writes);
+    std::vector<uint32_t> pairs;
+    for (const auto& [written, read] : s.in_place) pairs.insert(pairs.end(), {written, read});
+    flatbuffers::Offset<flatbuffers::Vector<uint32_t>> in_place;
+    if (!pairs.empty()) in_place = b_.CreateVector(pairs);
+    auto step = plan::CreateKernelStep(b_, s.kernel, buffers, scalars, extent, s.grain, scratch, grid, block, shared,
+                                       writes, in_place);
     return plan::CreateStep(b_, plan::StepKind::KernelStep, step.Union());
   }
 

@@ -129,8 +129,15 @@ struct KernelBuffer {
   bool written = false;
 };
 
+// Two buffers of a kernel that may be the same memory (in_place.h).
+struct InPlace {
+  int written = -1;
+  int read = -1;
+};
+
 struct Kernel {
   std::vector<KernelBuffer> buffers;
+  std::vector<InPlace> in_place;     // what the emitter must allow for
   std::vector<std::string> symbols;  // sizes passed as scalars, in order
   std::vector<Loop> outer;
   std::optional<Loop> tile_loop;           // in a tiled kernel: variable "c" and its size

@@ -187,6 +187,7 @@ class Binder {
     for (uint32_t i = 0; i < Count(step.buffers()); ++i) {
       if (bytes_[step.buffers()->Get(i)] < 0) return Corrupt("a kernel's buffer has no size here");
     }
+    RETURN_IF_ERROR(CheckApart(step));
     bound_.steps.push_back({plan::StepKind::KernelStep, static_cast<uint32_t>(bound_.kernels.size())});
     bound_.kernels.push_back({Text(plan_.kernels()->Get(step.kernel())->name()),
                               loaded_.functions[step.kernel()],
@@ -203,6 +204,38 @@ class Binder {
     RETURN_IF_ERROR(BindLaunch(step, bound_.kernels.back()));
     for (uint32_t i = 0; i < Count(step.buffers()); ++i) bound_.arguments.push_back(step.buffers()->Get(i));
     return absl::OkStatus();
+  }
+
+  // Kernels take for granted that what they write is no other buffer's memory, but for pairs that they name.
+  absl::Status CheckApart(const plan::KernelStep& step) const {
+    const uint32_t count = Count(step.buffers());
+    for (uint32_t w = 0; w < count; ++w) {
+      if (!step.writes()->Get(w)) continue;
+      for (uint32_t r = 0; r < count; ++r) {
+        const uint32_t written = step.buffers()->Get(w), other = step.buffers()->Get(r);
+        if (r == w || !Overlap(written, other)) continue;
+        const bool same = bound_.buffers[written].offset == bound_.buffers[other].offset;
+        if (!same || bytes_[written] != bytes_[other] || !MayBeInPlace(step, w, r))
+          return Corrupt("a kernel's buffers overlap");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  static bool MayBeInPlace(const plan::KernelStep& step, uint32_t written, uint32_t read) {
+    for (uint32_t i = 0; i + 1 < Count(step.in_place()); i += 2) {
+      if (step.in_place()->Get(i) == written && step.in_place()->Get(i + 1) == read) return true;
+    }
+    return false;
+  }
+
+  // Of the run's own memory and of results.
+  bool Overlap(uint32_t a, uint32_t b) const {
+    const BoundBuffer &x = bound_.buffers[a], &y = bound_.buffers[b];
+    if (x.storage != y.storage || x.empty || y.empty) return false;
+    if (x.storage == plan::Storage::Output) return x.index == y.index;
+    if (x.storage != plan::Storage::Arena && x.storage != plan::Storage::Session) return false;
+    return x.offset < y.offset + bytes_[b] && y.offset < x.offset + bytes_[a];
   }
 
   // Limits of every GPU's launches. check_plan has looked at the block.

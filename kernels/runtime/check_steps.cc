@@ -79,6 +79,7 @@ class StepChecker {
     for (uint32_t i = 0; i < Count(step.buffers()); ++i) {
       RETURN_IF_ERROR(step.writes()->Get(i) ? Write(step.buffers()->Get(i)) : Read(step.buffers()->Get(i)));
     }
+    RETURN_IF_ERROR(CheckInPlace(step));
     RETURN_IF_ERROR(p_.EachEntry(step.scalars(), "a scalar"));
     for (uint32_t i = 0; i < Count(step.scalars()); ++i) RETURN_IF_ERROR(Constant(step.scalars()->Get(i)));
     for (uint32_t entry : {step.extent(), step.scratch_bytes()}) {
@@ -87,6 +88,17 @@ class StepChecker {
     }
     if (p_.ForGpu()) RETURN_IF_ERROR(CheckLaunch(step));
     return step.grain() >= 1 ? absl::OkStatus() : Corrupt("grain is under 1");
+  }
+
+  absl::Status CheckInPlace(const plan::KernelStep& step) const {
+    if (Count(step.in_place()) % 2 != 0) return Corrupt("in_place is no list of pairs");
+    for (uint32_t i = 0; i < Count(step.in_place()); ++i) {
+      const uint32_t place = step.in_place()->Get(i);
+      RETURN_IF_ERROR(p_.Index(place, Count(step.buffers()), "kernel's buffer"));
+      if ((step.writes()->Get(place) != 0) != (i % 2 == 0))
+        return Corrupt("in_place is not of what is written and read");
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckLaunch(const plan::KernelStep& step) const {

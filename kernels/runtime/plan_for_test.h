@@ -114,14 +114,14 @@ class PlanForTest {
 
   // --- Steps; each returns the step, for Run or Prologue. ---
   using Step = flatbuffers::Offset<plan::Step>;
-  // The last buffer is written.
+  // The last buffer is written; `in_place`: perhaps over one that is read, places in `buffers`.
   Step Launch(uint32_t kernel, const EntryList& buffers, uint32_t extent, const EntryList& scalars = {},
-              uint32_t scratch = 0, int64_t grain = 1) {
+              uint32_t scratch = 0, int64_t grain = 1, const EntryList& in_place = {}) {
     std::vector<uint8_t> writes(buffers.size(), 0);
     writes.back() = 1;
-    return Wrap(plan::StepKind::KernelStep, plan::CreateKernelStepDirect(fbb_, kernel, &buffers, &scalars, extent,
-                                                                         grain, scratch, nullptr, nullptr, 0, &writes)
-                                                .Union());
+    const auto step = plan::CreateKernelStepDirect(fbb_, kernel, &buffers, &scalars, extent, grain, scratch, nullptr,
+                                                   nullptr, 0, &writes, &in_place);
+    return Wrap(plan::StepKind::KernelStep, step.Union());
   }
   flatbuffers::Offset<plan::Operand> Operand(uint32_t buffer) {
     return plan::CreateOperandDirect(fbb_, buffer, &shapes_[buffer].first, &shapes_[buffer].second, 0);

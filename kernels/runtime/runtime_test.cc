@@ -146,6 +146,38 @@ TEST(Run, RawTakesTheCallersArena) {
   EXPECT_EQ(reinterpret_cast<float*>(arena)[99], 2.5f);
 }
 
+// y = (x * 3) * 3, the first product in memory of y.
+std::string InPlacePlan(const EntryList& in_place, int64_t length = 4) {
+  flatbuffers::FlatBufferBuilder fbb;
+  PlanForTest p(fbb);
+  const uint32_t n = p.Const(4), shorter = p.Const(length);
+  const uint32_t x = p.Input(DType::F32, {n}), y = p.Output(DType::F32, {n});
+  const uint32_t product = p.Buffer(DType::F32, plan::Storage::Output, 0, 0, {shorter});
+  const uint32_t kernel = p.Kernel(p.Code(Kernels().digest), "scale");
+  p.Run(p.Launch(kernel, {x, product}, shorter, {p.Const(3)}));
+  p.Run(p.Launch(kernel, {product, y}, shorter, {p.Const(3)}, 0, 1, in_place));
+  return p.Finish();
+}
+
+TEST(Run, WritesOverWhatItReadsWhereTheKernelAllows) {
+  Runtime runtime;
+  runtime.LoadAndBind(InPlacePlan({1, 0}));
+  Floats x({1, 2, 3, 4}), y({0, 0, 0, 0});
+  ASSERT_EQ(runtime.Run({x.tensor.tensor}, {y.tensor.tensor}), "OK");
+  EXPECT_THAT(y.values, ElementsAre(9, 18, 27, 36));
+}
+
+TEST(Reject, BuffersThatOverlapUnasked) {
+  for (const std::string& plan : {InPlacePlan({}), InPlacePlan({1, 0}, 3)}) {
+    Runtime runtime;
+    ASSERT_EQ(runtime.Load(plan), "OK");
+    EXPECT_THAT(runtime.Bind(), HasSubstr("DATA_LOSS corrupt_artifact step 1: a kernel's buffers overlap"));
+  }
+  EXPECT_THAT(Runtime().Load(InPlacePlan({0, 1})), HasSubstr("in_place is not of what is written and read"));
+  EXPECT_THAT(Runtime().Load(InPlacePlan({1})), HasSubstr("in_place is no list of pairs"));
+  EXPECT_THAT(Runtime().Load(InPlacePlan({1, 2})), HasSubstr("DATA_LOSS corrupt_artifact step 1"));
+}
+
 TEST(Run, ProfilesEachStep) {
   Runtime runtime;
   runtime.LoadAndBind(ChainPlan());

@@ -94,6 +94,88 @@ output %g)");
   EXPECT_EQ(names.count(*names.begin()) + names.count(*names.rbegin()), 6u);  // and three products
 }
 
+// Memory of four matrices of 1 KiB; the last product needs three.
+TEST(CompileGraph, WhatIsReadLateIsComputedLate) {
+  Report report = CheckText(R"(
+%x = input user f32[16, 16]
+%u = input user f32[16, 16]
+%v = matmul(%x, %u)
+%a = matmul(%u, %x)
+%b = matmul(%a, %u)
+%c = matmul(%b, %u)
+%y = matmul(%c, %v)
+output %y)");
+  if (Target().rfind("cpu:", 0) == 0) {
+    EXPECT_EQ(report.peak_bytes_after, 3 * 1024);
+  }
+}
+
+// The first product is gone before the result is written, and takes its memory.
+TEST(CompileGraph, ResultsLendTheirMemory) {
+  Report report = CheckText(R"(
+%x = input user f32[16, 16]
+%a = matmul(%x, %x)
+%b = matmul(%a, %x)
+%y = matmul(%b, %x)
+output %y)");
+  if (Target().rfind("cpu:", 0) == 0) {
+    EXPECT_EQ(report.peak_bytes_after, 2 * 1024);
+  }
+}
+
+// Attention's weights are written over its scores, which three stages of the kernel read.
+TEST(CompileGraph, RowsAreWrittenOverWhatTheyAreMadeOf) {
+  Report report = CheckText(R"(
+symbol d0 in [1, 512]
+%x = input user f32[d0, 64]
+%k = input user f32[64, 64]
+%s = matmul(%x, %k)
+%m = reduce_max(%s) {dims = [1]}
+%mr = reshape(%m) {shape = (d0, 1)}
+%mb = broadcast(%mr) {shape = (d0, 64)}
+%d = sub(%s, %mb)
+%e = exp(%d)
+%t = reduce_sum(%e) {dims = [1]}
+%tr = reshape(%t) {shape = (d0, 1)}
+%tb = broadcast(%tr) {shape = (d0, 64)}
+%p = div(%e, %tb)
+%y = matmul(%p, %k)
+output %y)",
+                            {{"d0", 40}});
+  EXPECT_EQ(report.kernels_after, 3);
+  if (Target().rfind("cpu:", 0) == 0) {
+    EXPECT_EQ(report.peak_bytes_after, 2 * 64 * 4);  // sizes that are not known count as one
+  }
+}
+
+// What other places of the result are made of keeps its memory.
+TEST(CompileGraph, WhatIsReadElsewhereIsNotOverwritten) {
+  for (const char* moved : {"permute(%a) {dims = [1, 0]}", "flip(%a) {dims = [1]}"}) {
+    Report report = CheckText(absl::StrCat(R"(
+%x = input user f32[32, 32]
+%v = input user f32[32, 1]
+%a = matmul(%x, %x)
+%b = )",
+                                           moved, R"(
+%s = add(%a, %b)
+%y = matmul(%s, %v)
+output %y)"));
+    if (Target().rfind("cpu:", 0) == 0) {
+      EXPECT_EQ(report.peak_bytes_after, 2 * 4096 + 128);
+    }
+  }
+  Report report = CheckText(R"(
+%x = input user f32[32, 32]
+%v = input user f32[32, 1]
+%a = matmul(%x, %x)
+%s = sin(%a)
+%y = matmul(%s, %v)
+output %y)");
+  if (Target().rfind("cpu:", 0) == 0) {
+    EXPECT_EQ(report.peak_bytes_after, 4096 + 128);
+  }
+}
+
 TEST(CompileGraph, TransposedOperandsAreReadInBlocks) {
   for (const char* shape : {"40, 130", "16, 64", "129, 17"}) {
     std::string text = R"(

@@ -17,9 +17,11 @@ using ir::Op;
 
 void CpuText::OpenKernel() {
   Open(absl::StrCat("extern \"C\" void ", kSymbol, "(const Args* args, long begin, long end)"));
+  std::vector<bool> alone(k_.buffers.size(), true);
+  for (const InPlace& pair : k_.in_place) alone[pair.written] = alone[pair.read] = false;
   for (size_t b = 0; b < k_.buffers.size(); ++b) {
     const std::string type = BufferType(b);
-    Line(absl::StrCat(type, "* __restrict b", b, " = (", type, "*)args->buffers[", b, "];"));
+    Line(absl::StrCat(type, "* ", alone[b] ? "__restrict " : "", "b", b, " = (", type, "*)args->buffers[", b, "];"));
   }
   for (size_t s = 0; s < k_.symbols.size(); ++s) {
     Line(absl::StrCat("const long ", k_.symbols[s], " = args->scalars[", s, "];"));
