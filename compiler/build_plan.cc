@@ -402,13 +402,14 @@ class PlanBuilder {
     if (node.op() == Op::kFused) {
       for (const std::string& op : node.Strings("epilogue")) {
         artifact::Epilogue epilogue{op, std::nullopt};
-        if (op == "bias" || op == "residual") {
+        if (op == "bias" || op == "residual" || op == "mask" || op == "values") {
           ASSIGN_OR_RETURN(epilogue.operand, OperandOf(node.operand(static_cast<int>(operands++))));
         }
         step.epilogue.push_back(std::move(epilogue));
       }
     }
-    if (!prologue) AddSite(step);
+    if (node.Has("scale")) step.scale = node.Double("scale");
+    if (!prologue && step.op != "attention") AddSite(step);  // one provider only: nothing to choose
     Append(std::move(step), prologue);
     return absl::OkStatus();
   }

@@ -59,13 +59,14 @@ struct Epilogue {
 };
 
 struct LibraryStep {
-  std::string op;  // "matmul", "conv", "conv_grad_input", "conv_grad_weight"
+  std::string op;  // "matmul", "conv", "conv_grad_input", "conv_grad_weight", "attention"
   std::vector<Operand> operands;
   Operand result;
   std::vector<int64_t> stride, padding, dilation, output_padding;
   int64_t groups = 1;
   bool transposed = false;
   std::vector<Epilogue> epilogue;
+  double scale = 1;  // of attention's scores
   std::vector<bool> frozen;
   std::string provider;  // a tuner's choice; empty: the table's first that fits
 };

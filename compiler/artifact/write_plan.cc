@@ -96,14 +96,19 @@ plan::LibraryOp LibraryOpOf(const std::string& op) {
   if (op == "conv") return plan::LibraryOp::Conv;
   if (op == "conv_grad_input") return plan::LibraryOp::ConvGradInput;
   if (op == "conv_grad_weight") return plan::LibraryOp::ConvGradWeight;
+  if (op == "attention") return plan::LibraryOp::Attention;
   return plan::LibraryOp::MatMul;
 }
 
 plan::EpilogueOp EpilogueOpOf(const std::string& op) {
   static const std::map<std::string, plan::EpilogueOp> ops = {
-      {"bias", plan::EpilogueOp::Bias}, {"residual", plan::EpilogueOp::Residual},  {"relu", plan::EpilogueOp::Relu},
-      {"gelu", plan::EpilogueOp::Gelu}, {"gelu_tanh", plan::EpilogueOp::GeluTanh}, {"silu", plan::EpilogueOp::Silu},
-      {"tanh", plan::EpilogueOp::Tanh}, {"sigmoid", plan::EpilogueOp::Sigmoid}};
+      {"bias", plan::EpilogueOp::Bias},          {"residual", plan::EpilogueOp::Residual},
+      {"relu", plan::EpilogueOp::Relu},          {"gelu", plan::EpilogueOp::Gelu},
+      {"gelu_tanh", plan::EpilogueOp::GeluTanh}, {"silu", plan::EpilogueOp::Silu},
+      {"tanh", plan::EpilogueOp::Tanh},          {"sigmoid", plan::EpilogueOp::Sigmoid},
+      {"mask", plan::EpilogueOp::Mask},          {"causal", plan::EpilogueOp::Causal},
+      {"softmax", plan::EpilogueOp::Softmax},    {"safe_softmax", plan::EpilogueOp::SafeSoftmax},
+      {"values", plan::EpilogueOp::Values}};
   return ops.at(op);
 }
 
@@ -229,7 +234,7 @@ class PlanWriter {
         b_, LibraryOpOf(s.op), b_.CreateVector(operands), result, b_.CreateVector(s.stride), b_.CreateVector(s.padding),
         b_.CreateVector(s.dilation), b_.CreateVector(s.output_padding), s.groups, s.transposed,
         b_.CreateVector(epilogue), b_.CreateVector(std::vector<uint8_t>(s.frozen.begin(), s.frozen.end())),
-        b_.CreateString(s.provider));
+        b_.CreateString(s.provider), 0, s.scale);
     return plan::CreateStep(b_, plan::StepKind::LibraryStep, step.Union());
   }
 

@@ -102,6 +102,7 @@ bool Value::operator<(const Value& other) const {
 const TensorType& Value::type() const { return node->results()[index]; }
 
 int64_t Node::Int(const std::string& name) const { return std::get<int64_t>(attrs().at(name)); }
+double Node::Double(const std::string& name) const { return std::get<double>(attrs().at(name)); }
 const std::string& Node::String(const std::string& name) const { return std::get<std::string>(attrs().at(name)); }
 const std::vector<int64_t>& Node::Ints(const std::string& name) const {
   return std::get<std::vector<int64_t>>(attrs().at(name));

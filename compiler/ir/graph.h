@@ -115,6 +115,7 @@ class Node {
 
   // Attribute access. REQUIRES: the attribute is there, of that kind (the verifier has seen to it).
   int64_t Int(const std::string& name) const;
+  double Double(const std::string& name) const;
   const std::string& String(const std::string& name) const;
   const std::vector<int64_t>& Ints(const std::string& name) const;
   const std::vector<Expr>& Exprs(const std::string& name) const;

@@ -63,7 +63,36 @@ absl::StatusOr<TensorType> FusedBase(OpAttrs& a, absl::Span<const Value> operand
   ASSIGN_OR_RETURN(const std::string* base, a.Get<std::string>("base"));
   if (*base == "matmul") return MatMulType(a, operands[0].type(), operands[1].type());
   if (*base == "conv") return ConvType(a, operands[0].type(), operands[1].type());
-  return a.Fail("base is matmul or conv");
+  return a.Fail("base is matmul, conv or attention");
+}
+
+// Masks, then perhaps causal, one softmax, the values, whose type is returned.
+absl::StatusOr<TensorType> CheckAttentionSteps(OpAttrs& a, absl::Span<const Value> extras, const TensorType& scores) {
+  ASSIGN_OR_RETURN(const std::vector<std::string>* steps, a.Get<std::vector<std::string>>("epilogue"));
+  size_t i = 0;
+  const auto is = [&](absl::string_view name) { return i < steps->size() && (*steps)[i] == name; };
+  for (; is("mask"); ++i, extras.remove_prefix(1)) {
+    if (extras.empty()) return a.Fail("lacks an operand for mask");
+    const TensorType& mask = extras[0].type();
+    if (mask.shape != scores.shape || (mask.dtype != scores.dtype && mask.dtype != DType::kBool)) {
+      return a.Fail(absl::StrCat("a mask is ", mask.ToString(), " over scores ", scores.ToString()));
+    }
+  }
+  if (is("causal")) ++i;
+  if (!is("softmax") && !is("safe_softmax")) return a.Fail("attention's steps are masks, causal, a softmax, values");
+  ++i;
+  if (!is("values") || i + 1 != steps->size()) return a.Fail("attention ends in values");
+  if (extras.size() != 1) return a.Fail("has another number of operands than its epilogue takes");
+  return extras[0].type();
+}
+
+absl::StatusOr<TensorType> AttentionType(OpAttrs& a, absl::Span<const Value> operands) {
+  if (operands.size() < 2) return a.Fail("has no two operands for its base");
+  ASSIGN_OR_RETURN(TensorType scores, MatMulType(a, operands[0].type(), operands[1].type()));
+  if (scores.dtype != DType::kF32) return a.Fail("attention takes f32");
+  RETURN_IF_ERROR(a.Get<double>("scale").status());
+  ASSIGN_OR_RETURN(TensorType values, CheckAttentionSteps(a, operands.subspan(2), scores));
+  return MatMulType(a, scores, values);
 }
 
 absl::Status CheckEpilogue(OpAttrs& a, absl::Span<const Value> extras, const TensorType& result, bool conv) {
@@ -108,8 +137,13 @@ absl::StatusOr<std::vector<TensorType>> InferConv(OpAttrs& a, absl::Span<const V
 
 absl::Status CheckLibraryDeclared(OpAttrs& a, absl::Span<const Value> operands, const TensorType& declared) {
   if (a.op() == Op::kFused) {
+    ASSIGN_OR_RETURN(const std::string* base, a.Get<std::string>("base"));
+    if (*base == "attention") {
+      ASSIGN_OR_RETURN(TensorType result, AttentionType(a, operands));
+      return Expect(a, declared, result, "the result");
+    }
     ASSIGN_OR_RETURN(TensorType result, FusedBase(a, operands));
-    RETURN_IF_ERROR(CheckEpilogue(a, operands.subspan(2), result, *a.Get<std::string>("base").value() == "conv"));
+    RETURN_IF_ERROR(CheckEpilogue(a, operands.subspan(2), result, *base == "conv"));
     return Expect(a, declared, result, "the result");
   }
   // A gradient has the type of what it is the gradient of, so a convolution of both gives grad's type.

@@ -16,6 +16,7 @@
 #include "compiler/passes/fold_channel_scales.h"
 #include "compiler/passes/fold_constants.h"
 #include "compiler/passes/fold_narrow_norms.h"
+#include "compiler/passes/form_attention.h"
 #include "compiler/passes/form_library_epilogues.h"
 #include "compiler/passes/lay_out_convolutions.h"
 #include "compiler/passes/merge_matmul_views.h"
@@ -38,6 +39,8 @@ constexpr Pass kPasses[] = {
     {"simplify", "after fold_constants; shrinks what all others look through", Simplify},
     {"fold_constants", "once more: simplify turns views of fills into fills", FoldConstants},
     {"eliminate_common", "after simplify, which makes equal what was only equivalent", EliminateCommon},
+    {"eliminate_dead_code", "dead users keep attention from forming", EliminateDeadCode},
+    {"form_attention", "before merge_matmul_views, which would take the scores' shape apart", FormAttention, For::kCpu},
     {"fold_channel_scales", "before form_library_epilogues: a scale between would end its chains", FoldChannelScales},
     {"fold_narrow_norms", "beside it, for 16-bit floats", FoldNarrowNorms, For::kGpu},
     {"merge_matmul_views", "before form_library_epilogues, which fuses the matmul that it leaves", MergeMatmulViews},

@@ -21,7 +21,7 @@ Value BelowReshapes(const GraphOutput& output) {
 }
 
 bool IsMatMul(const ir::Node& node) {
-  return node.op() == Op::kMatMul || (node.op() == Op::kFused && node.String("base") == "matmul");
+  return node.op() == Op::kMatMul || (node.op() == Op::kFused && node.String("base") != "conv");
 }
 
 bool IsConv(const ir::Node& node) {

@@ -138,6 +138,49 @@ absl::Status CheckEpilogue(const CallSpec& call, const EpilogueSpec& step) {
   return absl::OkStatus();
 }
 
+// A mask lies over all scores: of the result's dtype, or bool.
+absl::Status CheckMask(const CallSpec& call, const TensorSpec& mask) {
+  const TensorSpec& q = call.operands[0];
+  const bool chooses = mask.dtype == static_cast<int32_t>(DType::kBool);
+  RETURN_IF_ERROR(CheckTensor(mask, chooses ? mask.dtype : call.result.dtype, "a mask"));
+  std::vector<int64_t> scores(q.sizes.begin(), q.sizes.end() - 1);
+  scores.push_back(call.operands[1].sizes.back());
+  return mask.sizes == scores ? absl::OkStatus() : Bad("attention: a mask has not the shape of the scores");
+}
+
+// What follows the scores: masks, then perhaps causal, one softmax, the values.
+absl::Status CheckAttentionSteps(const CallSpec& call) {
+  int last = PREHEAT_LIB_MASK;
+  for (const EpilogueSpec& step : call.epilogue) {
+    const bool again = step.op == PREHEAT_LIB_MASK && last == PREHEAT_LIB_MASK;
+    const bool after_softmax = last == PREHEAT_LIB_SOFTMAX || last == PREHEAT_LIB_SAFE_SOFTMAX;
+    const bool forward =
+        step.op > last && step.op <= PREHEAT_LIB_VALUES && after_softmax == (step.op == PREHEAT_LIB_VALUES);
+    if (!again && !forward) return Bad("attention: steps out of order");
+    if (step.op == PREHEAT_LIB_MASK) RETURN_IF_ERROR(CheckMask(call, step.operand));
+    last = step.op;
+  }
+  return last == PREHEAT_LIB_VALUES ? absl::OkStatus() : Bad("attention: no values");
+}
+
+absl::Status CheckAttention(const CallSpec& call) {
+  if (call.result.dtype != static_cast<int32_t>(DType::kF32)) return Bad("attention: f32 only");
+  const TensorSpec &q = call.operands[0], &k = call.operands[1], &out = call.result;
+  const int rank = out.rank();
+  if (rank < 2 || q.rank() != rank || k.rank() != rank) return Bad("attention: ranks differ or are under 2");
+  RETURN_IF_ERROR(CheckAttentionSteps(call));
+  const TensorSpec& v = call.epilogue.back().operand;
+  RETURN_IF_ERROR(CheckTensor(v, out.dtype, "the values"));
+  if (v.rank() != rank) return Bad("attention: ranks differ");
+  bool fits = q.sizes[rank - 1] == k.sizes[rank - 2] && k.sizes[rank - 1] == v.sizes[rank - 2] &&
+              q.sizes[rank - 2] == out.sizes[rank - 2] && v.sizes[rank - 1] == out.sizes[rank - 1];
+  for (int i = 0; i < rank - 2; ++i) {
+    fits = fits && q.sizes[i] == out.sizes[i] && k.sizes[i] == out.sizes[i] && v.sizes[i] == out.sizes[i];
+  }
+  if (fits) return absl::OkStatus();
+  return Bad(absl::StrCat("attention: ", Text(q), " x ", Text(k), " x ", Text(v), " is not ", Text(out)));
+}
+
 }  // namespace
 
 int64_t TensorSpec::elements() const {
@@ -149,11 +192,12 @@ int64_t TensorSpec::elements() const {
   return n;
 }
 
-bool TakesOperand(int32_t op) { return op == PREHEAT_LIB_BIAS || op == PREHEAT_LIB_RESIDUAL; }
+bool TakesOperand(int32_t op) {
+  return op == PREHEAT_LIB_BIAS || op == PREHEAT_LIB_RESIDUAL || op == PREHEAT_LIB_MASK || op == PREHEAT_LIB_VALUES;
+}
 
 absl::Status CheckCall(const CallSpec& call) {
-  if (call.op < PREHEAT_LIB_MATMUL || call.op > PREHEAT_LIB_CONV_GRAD_WEIGHT)
-    return Bad("no provider knows this operation");
+  if (call.op < PREHEAT_LIB_MATMUL || call.op > PREHEAT_LIB_ATTENTION) return Bad("no provider knows this operation");
   const int32_t dtype = call.result.dtype;
   if (dtype < static_cast<int32_t>(DType::kU8) || dtype > static_cast<int32_t>(DType::kF64)) {
     return Bad("no library computes with this dtype");
@@ -161,9 +205,10 @@ absl::Status CheckCall(const CallSpec& call) {
   RETURN_IF_ERROR(CheckTensor(call.operands[0], dtype, "operand 0"));
   RETURN_IF_ERROR(CheckTensor(call.operands[1], dtype, "operand 1"));
   RETURN_IF_ERROR(CheckTensor(call.result, dtype, "the result"));
-  RETURN_IF_ERROR(call.op == PREHEAT_LIB_MATMUL ? CheckMatMul(call) : CheckConv(call));
   if (!Injective(call.result)) return Bad("the result's strides make elements overlap");
   if (call.epilogue.size() > 16) return Bad("more than 16 epilogues");
+  if (call.op == PREHEAT_LIB_ATTENTION) return CheckAttention(call);
+  RETURN_IF_ERROR(call.op == PREHEAT_LIB_MATMUL ? CheckMatMul(call) : CheckConv(call));
   for (const EpilogueSpec& step : call.epilogue) RETURN_IF_ERROR(CheckEpilogue(call, step));
   return absl::OkStatus();
 }

@@ -48,6 +48,7 @@ struct CallSpec {
   int64_t groups = 1;
   bool transposed = false;
   std::vector<EpilogueSpec> epilogue;
+  double scale = 1;  // of attention's scores
   bool frozen[2] = {false, false};
 
   int spatial() const { return static_cast<int>(stride.size()); }

@@ -16,7 +16,8 @@ enum {
   PREHEAT_LIB_MATMUL = 0,
   PREHEAT_LIB_CONV = 1,
   PREHEAT_LIB_CONV_GRAD_INPUT = 2,
-  PREHEAT_LIB_CONV_GRAD_WEIGHT = 3
+  PREHEAT_LIB_CONV_GRAD_WEIGHT = 3,
+  PREHEAT_LIB_ATTENTION = 4  // never given to a plugin
 };
 enum {
   PREHEAT_LIB_BIAS = 0,
@@ -26,7 +27,13 @@ enum {
   PREHEAT_LIB_GELU_TANH = 4,
   PREHEAT_LIB_SILU = 5,
   PREHEAT_LIB_TANH = 6,
-  PREHEAT_LIB_SIGMOID = 7
+  PREHEAT_LIB_SIGMOID = 7,
+  // Of attention only: attention.h.
+  PREHEAT_LIB_MASK = 8,
+  PREHEAT_LIB_CAUSAL = 9,
+  PREHEAT_LIB_SOFTMAX = 10,
+  PREHEAT_LIB_SAFE_SOFTMAX = 11,
+  PREHEAT_LIB_VALUES = 12
 };
 
 // Sizes and strides in elements; a stride may be 0 in operands (broadcast), never in results.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/parallel_for.h"
+#include "kernels/library/attention.h"
 #include "kernels/library/epilogue.h"
 #include "kernels/library/gemm.h"
 #include "kernels/library/half.h"
@@ -320,6 +321,7 @@ class Loops : public Provider {
   absl::string_view name() const override { return "loops"; }
 
   absl::StatusOr<std::unique_ptr<PreparedCall>> Prepare(const CallSpec& call) const override {
+    if (call.op == PREHEAT_LIB_ATTENTION) return PrepareAttention(call);
     switch (static_cast<DType>(call.result.dtype)) {
       case DType::kU8: return Make<uint8_t, uint32_t>(call);
       case DType::kI8: return Make<int8_t, uint32_t>(call);

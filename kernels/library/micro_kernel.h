@@ -30,6 +30,19 @@ struct RowKernels {
   RowKernel<T> narrow, wide;  // by nr
 };
 
+// The parts of attention that are worth a copy for each level of the CPU.
+struct AttentionKernel {
+  int mr, nr;
+  // c[mr x nr] += a * b, or = a * b, for rows of `a` as they lie in memory, like RowKernel.
+  void (*add_product)(int64_t depth, const float* a, int64_t lda, const float* b, float* c, int64_t ldc);
+  void (*product)(int64_t depth, const float* a, int64_t lda, const float* b, float* c, int64_t ldc);
+  // Raises *max to the largest of n scores and leaves exp(score - *max) in their places (0 everywhere while *max is
+  // -inf); returns the sum. Scores lie aligned to nr floats, and up to the next multiple of nr they are overwritten.
+  float (*weigh)(int64_t n, float* scores, float* max);
+  // row[0..n) *= factor, up to the next multiple of nr.
+  void (*scale)(int64_t n, float factor, float* row);
+};
+
 struct MicroKernels {
   MicroKernel<float> f32;
   MicroKernel<double> f64;
@@ -37,6 +50,7 @@ struct MicroKernels {
   MicroKernel<uint64_t> u64;
   RowKernels<float> rows_f32;
   RowKernels<double> rows_f64;
+  AttentionKernel attention;
 };
 
 extern const MicroKernels kMicroKernelsV2;

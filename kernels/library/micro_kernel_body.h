@@ -27,7 +27,7 @@ void Run(int64_t depth, const T* a, const T* b, T* c, int64_t ldc) {
   }
 }
 
-template <typename T, int Rows, int Vectors>
+template <typename T, int Rows, int Vectors, bool Adds = true>
 void RunRows(int64_t depth, const T* a, int64_t lda, const T* b, T* c, int64_t ldc) {
   typedef T Vector __attribute__((vector_size(PREHEAT_VECTOR_BYTES), may_alias));
   constexpr int kLanes = PREHEAT_VECTOR_BYTES / sizeof(T);
@@ -45,7 +45,10 @@ void RunRows(int64_t depth, const T* a, int64_t lda, const T* b, T* c, int64_t l
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 8
-    for (int j = 0; j < Vectors; ++j) *reinterpret_cast<Vector*>(c + i * ldc + j * kLanes) += sums[i][j];
+    for (int j = 0; j < Vectors; ++j) {
+      Vector& to = *reinterpret_cast<Vector*>(c + i * ldc + j * kLanes);
+      to = Adds ? to + sums[i][j] : sums[i][j];
+    }
   }
 }
 

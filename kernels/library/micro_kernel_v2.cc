@@ -2,10 +2,12 @@
 #define PREHEAT_VECTOR_BYTES 16
 #define PREHEAT_ROWS 4
 #include "kernels/library/micro_kernel_body.h"
+// After it, whose RunRows it uses.
+#include "kernels/library/attention_kernel_body.h"
 
 namespace preheat::library {
 
-const MicroKernels kMicroKernelsV2 = {Kernel<float>(),    Kernel<double>(), Kernel<uint32_t>(),
-                                      Kernel<uint64_t>(), OfRows<float>(),  OfRows<double>()};
+const MicroKernels kMicroKernelsV2 = {Kernel<float>(), Kernel<double>(), Kernel<uint32_t>(), Kernel<uint64_t>(),
+                                      OfRows<float>(), OfRows<double>(), Attention()};
 
 }  // namespace preheat::library

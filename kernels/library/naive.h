@@ -34,6 +34,7 @@ struct HostData {
   double Get(int64_t offset) const {
     const char* p = bytes.data() + offset * SizeOfDType(spec.dtype);
     switch (static_cast<DType>(spec.dtype)) {
+      case DType::kBool:
       case DType::kU8: return *reinterpret_cast<const uint8_t*>(p);
       case DType::kI8: return *reinterpret_cast<const int8_t*>(p);
       case DType::kI16: return *reinterpret_cast<const int16_t*>(p);
@@ -48,6 +49,7 @@ struct HostData {
   void Set(int64_t offset, double value) {
     char* p = bytes.data() + offset * SizeOfDType(spec.dtype);
     switch (static_cast<DType>(spec.dtype)) {
+      case DType::kBool:
       case DType::kU8: *reinterpret_cast<uint8_t*>(p) = static_cast<uint8_t>(static_cast<int64_t>(value)); break;
       case DType::kI8: *reinterpret_cast<int8_t*>(p) = static_cast<int8_t>(static_cast<int64_t>(value)); break;
       case DType::kI16: *reinterpret_cast<int16_t*>(p) = static_cast<int16_t>(static_cast<int64_t>(value)); break;

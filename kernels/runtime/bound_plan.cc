@@ -253,7 +253,7 @@ class Binder {
   }
 
   absl::Status BindLibrary(const plan::LibraryStep& step) {
-    static constexpr const char* kNames[] = {"matmul", "conv", "conv_grad_input", "conv_grad_weight"};
+    static constexpr const char* kNames[] = {"matmul", "conv", "conv_grad_input", "conv_grad_weight", "attention"};
     auto library = std::make_unique<BoundLibrary>();
     library->name = kNames[static_cast<int>(step.op())];
     library->step = &step;
@@ -349,7 +349,8 @@ library::CallSpec SpecOf(const BoundLibrary& bound) {
   call.operands[0] = TensorOf(bound.operands[0]);
   call.operands[1] = TensorOf(bound.operands[1]);
   call.result = TensorOf(bound.result);
-  if (step.op() != plan::LibraryOp::MatMul) {
+  call.scale = step.scale();
+  if (step.op() != plan::LibraryOp::MatMul && step.op() != plan::LibraryOp::Attention) {
     const size_t spatial = static_cast<size_t>(std::max(bound.result.rank - 2, 0));
     call.stride = ListOf(step.stride(), spatial, 1);
     call.padding = ListOf(step.padding(), spatial, 0);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
+#include "kernels/library/call.h"
 
 namespace preheat::runtime {
 namespace {
@@ -131,7 +132,7 @@ class StepChecker {
   }
 
   absl::Status CheckLibraryStep(const plan::LibraryStep& step) const {
-    if (step.op() > plan::LibraryOp::ConvGradWeight) {
+    if (step.op() > plan::LibraryOp::Attention) {
       return MakeError(absl::StatusCode::kFailedPrecondition,
                        {.kind = "incompatible_plan",
                         .message = absl::StrCat("this runtime has no library operation ", static_cast<int>(step.op())),
@@ -156,7 +157,7 @@ class StepChecker {
     for (uint32_t i = 0; i < Count(step.epilogue()); ++i) {
       const plan::Epilogue& epilogue = *step.epilogue()->Get(i);
       if (epilogue.op() > plan::EpilogueOp::MAX) return Corrupt("an epilogue is unknown");
-      if (epilogue.op() > plan::EpilogueOp::Residual) continue;
+      if (!library::TakesOperand(static_cast<int32_t>(epilogue.op()))) continue;
       RETURN_IF_ERROR(CheckOperand(epilogue.operand(), false));
     }
     return absl::OkStatus();

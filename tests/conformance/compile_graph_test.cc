@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/parse.h"
 #include "tests/conformance/check_graph.h"
@@ -37,6 +38,82 @@ symbol d0 in [1, 512]
 output %y strides [1024, 64, 1])",
                             {{"d0", 5}});
   EXPECT_EQ(report.kernels_after, 1);
+}
+
+// On a CPU one library call that stores no scores: any number of them, whose rows see what is before them.
+TEST(CompileGraph, AttentionOfUnknownLength) {
+  Report report = CheckText(R"(
+symbol n in [1, 4096]
+%q = input user f32[n, 2, 8]
+%k = input user f32[n, 2, 8]
+%v = input user f32[n, 2, 24]
+%m = input user f32[2, n]
+%qh = permute(%q) {dims = [1, 0, 2]}
+%kt = permute(%k) {dims = [1, 2, 0]}
+%vh = permute(%v) {dims = [1, 0, 2]}
+%mr = reshape(%m) {shape = (2, 1, n)}
+%mb = broadcast(%mr) {shape = (2, n, n)}
+%row = iota {dim = 1} : i64[2, n, n]
+%column = iota {dim = 2} : i64[2, n, n]
+%seen = le(%column, %row)
+%none = fill {value = -inf} : f32[2, n, n]
+%f = fill {value = 0.5} : f32[2, n, n]
+%p = matmul(%qh, %kt)
+%s0 = mul(%p, %f)
+%s1 = add(%s0, %mb)
+%s = where(%seen, %s1, %none)
+%x = reduce_max(%s) {dims = [2]}
+%xr = reshape(%x) {shape = (2, n, 1)}
+%xb = broadcast(%xr) {shape = (2, n, n)}
+%d = sub(%s, %xb)
+%e = exp(%d)
+%t = reduce_sum(%e) {dims = [2]}
+%tr = reshape(%t) {shape = (2, n, 1)}
+%tb = broadcast(%tr) {shape = (2, n, n)}
+%w = div(%e, %tb)
+%o = matmul(%w, %vh)
+output %o)",
+                            {{"n", 261}});
+  if (absl::StartsWith(Target(), "cpu")) {
+    EXPECT_EQ(report.kernels_after, 1);
+  }
+}
+
+// What a bool mask hides; one row sees nothing and gives zeros.
+TEST(CompileGraph, AttentionBehindAMask) {
+  Report report = CheckText(R"(
+%q = input user f32[3, 256, 8]
+%k = input user f32[3, 8, 260]
+%v = input user f32[3, 260, 5]
+%c = input user f32[256, 1]
+%zero = fill {value = 0.0} : f32[256, 1]
+%keep = lt(%zero, %c)
+%keepr = reshape(%keep) {shape = (1, 256, 1)}
+%keepb = broadcast(%keepr) {shape = (3, 256, 260)}
+%none = fill {value = -inf} : f32[3, 256, 260]
+%none1 = fill {value = -inf} : f32[3, 256]
+%zero1 = fill {value = 0.0} : f32[3, 256]
+%one1 = fill {value = 1.0} : f32[3, 256]
+%p = matmul(%q, %k)
+%s = where(%keepb, %p, %none)
+%x = reduce_max(%s) {dims = [2]}
+%xn = eq(%x, %none1)
+%xg = where(%xn, %zero1, %x)
+%xr = reshape(%xg) {shape = (3, 256, 1)}
+%xb = broadcast(%xr) {shape = (3, 256, 260)}
+%d = sub(%s, %xb)
+%e = exp(%d)
+%t = reduce_sum(%e) {dims = [2]}
+%tn = eq(%t, %zero1)
+%tg = where(%tn, %one1, %t)
+%tr = reshape(%tg) {shape = (3, 256, 1)}
+%tb = broadcast(%tr) {shape = (3, 256, 260)}
+%w = div(%e, %tb)
+%o = matmul(%w, %v)
+output %o)");
+  if (absl::StartsWith(Target(), "cpu")) {
+    EXPECT_LE(report.kernels_after, 2);
+  }
 }
 
 TEST(CompileGraph, RotaryEmbeddingAndColumnSum) {

@@ -75,7 +75,8 @@ Attention ReadAttention(OpContext& c) {
   if (c.Double("dropout_p", 0) != 0) c.Refuse("dropout");
   if (RankOf(a.q) < 2 || RankOf(a.k) < 2 || RankOf(a.v) < 2) c.Refuse("fewer than two dimensions");
   if (!c.b.status().ok()) return a;
-  if (c.Bool("enable_gqa", false) && RankOf(a.q) >= 3) {
+  // Whether or not `enable_gqa` says so: the fused kernel's own operators tell by the shapes alone.
+  if (RankOf(a.q) >= 3) {
     const Expr heads = a.q.shape()[RankOf(a.q) - 3];
     a.k = RepeatHeads(c, a.k, heads);
     a.v = RepeatHeads(c, a.v, heads);

@@ -147,6 +147,19 @@ LowerFn AdaptiveAvgPoolGrad(int spatial) {
   };
 }
 
+// The gradient of a value whose heads each served a group: [b, h*groups, s, e] -> [b, h, s, e].
+Value SumGroups(OpContext& c, Value gradient, const char* name) {
+  Value of = c.Tensor(name);
+  if (!gradient || !of || of.type().rank() < 3) return gradient;
+  const int64_t dim = of.type().rank() - 3;
+  const Expr own = of.shape()[dim], heads = gradient.shape()[dim];
+  if (own == heads) return gradient;
+  std::vector<Expr> split = gradient.shape();
+  split[dim] = own;
+  split.insert(split.begin() + dim + 1, Expr::FloorDiv(heads, own));
+  return c.b.Reduce(Op::kReduceSum, c.b.Reshape(gradient, split), {dim + 1}, false);
+}
+
 // P = exp(S - logsumexp), O = P V. dV = P' dO; dP = dO V'; dS = P (dP - sum(dO O)); dQ = dS K scale; dK = dS' Q scale.
 // From the row sums and the output that the forward operator kept, as eager does: no second softmax, and the same
 // answer for whatever values are handed in.
@@ -161,12 +174,12 @@ void AttentionGrad(OpContext& c) {
   Value weights =
       b.Where(b.Emit(Op::kEq, {a.scores, unseen}), Like(b, a.scores, 0), b.Unary(Op::kExp, b.Sub(a.scores, sums)));
   if (!weights) return;
-  if (c.Wanted(2)) c.Set(2, MatMulBroadcast(b, b.Transpose(weights, -2, -1), g));
+  if (c.Wanted(2)) c.Set(2, SumGroups(c, MatMulBroadcast(b, b.Transpose(weights, -2, -1), g), "value"));
   Value dp = MatMulBroadcast(b, g, b.Transpose(a.v, -2, -1));
   Value ds = b.Mul(weights, b.Sub(dp, b.Reduce(Op::kReduceSum, b.Mul(g, out), {last}, true)));
   Value scaled = b.Mul(ds, a.scale);
   if (c.Wanted(0)) c.Set(0, MatMulBroadcast(b, scaled, a.k));
-  if (c.Wanted(1)) c.Set(1, MatMulBroadcast(b, b.Transpose(scaled, -2, -1), a.q));
+  if (c.Wanted(1)) c.Set(1, SumGroups(c, MatMulBroadcast(b, b.Transpose(scaled, -2, -1), a.q), "key"));
 }
 
 }  // namespace
