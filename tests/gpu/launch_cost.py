@@ -89,7 +89,7 @@ def raw(graph: compiled_graph.CompiledGraph, sets: list[list[torch.Tensor]]) -> 
     """The C function alone, its arguments made beforehand; ctypes is counted in."""
     import ctypes
 
-    from preheat import runtime
+    from preheat import native
 
     (layout,) = graph._layouts.values()
     session = graph._session
@@ -97,7 +97,7 @@ def raw(graph: compiled_graph.CompiledGraph, sets: list[list[torch.Tensor]]) -> 
     out = torch.empty(256, 256, device="cuda")
     pointers = [(ctypes.c_void_p * 4)(*[t.data_ptr() for t in s]) for s in sets]
     outputs = (ctypes.c_void_p * 1)(out.data_ptr())
-    function = runtime.library().preheat_session_run_raw
+    function = native.library().preheat_session_run_raw
     call = lambda s: function(session.handle, layout.symbols, s, outputs, None, None)  # noqa: E731
     return {
         "run_raw, nothing moved": microseconds(lambda i: call(pointers[0])),

@@ -44,14 +44,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def service(server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Iterator[str]:
     """torch.compile(backend="preheat") by the real server, which must answer, with a local cache of the test's own."""
     import preheat
-    from preheat import backend
+    from preheat import fallback
 
     monkeypatch.setenv("PREHEAT_SERVER", server)
     monkeypatch.setenv("PREHEAT_REQUIRED", "1")
     monkeypatch.setenv("PREHEAT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("PREHEAT_RUNTIME", str(BUILD / "lib" / "libpreheat_runtime.so"))
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torch"))
-    monkeypatch.setattr(backend, "_warned", set())
+    monkeypatch.setattr(fallback, "_warned", set())
     torch._dynamo.reset()
     torch.manual_seed(0)
     preheat.reset_report()
@@ -66,7 +66,7 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     Gives the list of (kind, BuiltProgram) that were submitted; a graph that is refused fails the test.
     """
     import program_runner
-    from preheat import backend, compiled_graph
+    from preheat import backend, compile_graph, compiled_graph
     from preheat._proto import program_pb2
     from preheat.compiled_graph import CompiledGraph
 
@@ -84,11 +84,12 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     def _refuse(reason: str) -> None:
         raise AssertionError(f"a call fell back: {reason}")
 
-    monkeypatch.setattr(backend, "_fetch_one", fetch)
+    monkeypatch.setattr(compile_graph, "_fetch_one", fetch)
     # Addresses say nothing to an interpreter.
     monkeypatch.setattr(compiled_graph, "_address_function", lambda *_: lambda given: None)
     monkeypatch.setattr(CompiledGraph, "_fast_call", lambda *_: None)
-    monkeypatch.setattr(backend, "_fall_back", fall_back)
+    for module in (backend, compile_graph):
+        monkeypatch.setattr(module, "fall_back", fall_back)
     torch._dynamo.reset()
     with torch._functorch.config.patch(enable_autograd_cache=False):  # what it had would not be submitted
         yield submitted

@@ -16,7 +16,7 @@ import grpc
 import preheat
 import pytest
 import torch
-from preheat import backend, client
+from preheat import breaker, client, errors, fallback
 from preheat._proto import artifact_pb2, cache_pb2, program_pb2, rpc_status_pb2
 from preheat._proto import compile_pb2 as pb
 from preheat.config import Config
@@ -68,8 +68,8 @@ def server() -> Iterator[FaultyServer]:
 def own_process_state(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setenv("PREHEAT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(client.runtime, "environment", pb.ClientEnvironment)
-    monkeypatch.setattr(backend, "_breaker", backend._Breaker())
-    monkeypatch.setattr(backend, "_warned", set())
+    monkeypatch.setattr(breaker, "shared", breaker.Breaker())
+    monkeypatch.setattr(fallback, "_warned", set())
     preheat.reset_report()
 
 
@@ -262,7 +262,7 @@ def test_without_a_server_the_job_goes_on_with_one_warning(monkeypatch: pytest.M
         warnings.simplefilter("always")
         for fn in (lambda x: x * 2, lambda x: x - 2):
             assert torch.equal(torch.compile(fn, backend="preheat")(torch.ones(3)), fn(torch.ones(3)))
-    assert len([w for w in caught if issubclass(w.category, backend.PreheatWarning)]) == 1
+    assert len([w for w in caught if issubclass(w.category, errors.PreheatWarning)]) == 1
     report = preheat.report().to_dict()
     assert [g["result"] for g in report["graphs"]] == ["eager", "eager"]
     assert report["graphs"][0]["extern_ops"] == {"aten.mul.Tensor": 1}
@@ -283,7 +283,7 @@ def test_a_server_killed_while_it_compiles(server: FaultyServer, monkeypatch: py
         warnings.simplefilter("always")
         for fn in (lambda x: x * 5, lambda x: x - 5):
             assert torch.equal(torch.compile(fn, backend="preheat")(torch.ones(3)), fn(torch.ones(3)))
-    assert len([w for w in caught if issubclass(w.category, backend.PreheatWarning)]) == 1
+    assert len([w for w in caught if issubclass(w.category, errors.PreheatWarning)]) == 1
     assert preheat.report().to_dict()["results"] == {"eager": 2}
 
 
@@ -307,7 +307,7 @@ def test_a_server_that_fails_a_graph_costs_only_speed(server: FaultyServer, monk
     wrong = pb.Error(code="INTERNAL", kind="codegen_failed", message="no kernel")
     server.answer = lambda request, context: iter([pb.CompileEvent(error=wrong)])
     torch._dynamo.reset()
-    with pytest.warns(backend.PreheatWarning, match="no kernel"):
+    with pytest.warns(errors.PreheatWarning, match="no kernel"):
         assert torch.equal(torch.compile(lambda x: x * 2, backend="preheat")(torch.ones(3)), torch.full((3,), 2.0))
     assert preheat.report().graphs[0].result == "eager"
 
@@ -315,7 +315,7 @@ def test_a_server_that_fails_a_graph_costs_only_speed(server: FaultyServer, monk
 def test_what_aotautograd_refuses_runs_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
     torch._dynamo.reset()
     fast = torch.compile(lambda x: x.clone().polygamma_(1), backend="preheat")
-    with torch.no_grad(), pytest.warns(backend.PreheatWarning, match="AOTAutograd"):
+    with torch.no_grad(), pytest.warns(errors.PreheatWarning, match="AOTAutograd"):
         assert torch.equal(fast(torch.ones(3)), torch.ones(3).polygamma_(1))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from preheat import errors, extern, runtime
+from preheat import errors, extern, native, runtime
 
 BUILD = pathlib.Path(os.environ.get("PREHEAT_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build" / "release"))
 
@@ -30,16 +30,16 @@ def handle(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> H
         extern.native_library.cache_clear()
         assert native is not None, "libpreheat_torch.so is not beside the runtime, or not for this torch"
         pointer = ctypes.cast(native.preheat_torch_extern, ctypes.c_void_p).value
-    function = runtime.ExternHandler(pointer)
+    function = native.ExternHandler(pointer)
     return lambda call: runtime.Session.check(function(None, ctypes.pointer(call)))
 
 
 def call(op: str, args: list[Any], operands: list[torch.Tensor], results: list[torch.Tensor], **more: Any) -> Any:
     """An ExternCall whose memory lives as long as it does."""
     text = json.dumps({"op": op, "args": args, "list": False, "none": [], **more}).encode()
-    given, alive = runtime.describe(operands)
-    made, alive_too = runtime.describe(results)
-    out = runtime.ExternCall(op.encode(), text, given, len(operands), made, len(results), None, 0, None)
+    given, alive = native.describe(operands)
+    made, alive_too = native.describe(results)
+    out = native.ExternCall(op.encode(), text, given, len(operands), made, len(results), None, 0, None)
     out.alive = (text, given, made, alive, alive_too)
     return out
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from preheat import backend
+from preheat import errors, fallback
 from torch import nn
 from torch.testing import assert_close
 from torch.utils import _pytree as pytree
@@ -61,7 +61,7 @@ def sized(x: torch.Tensor, axis: int, n: int) -> torch.Tensor:
     return y
 
 
-@pytest.mark.filterwarnings("error::preheat.backend.PreheatWarning")
+@pytest.mark.filterwarnings("error::preheat.errors.PreheatWarning")
 @pytest.mark.parametrize(("fn", "x", "axis"), SAFE)
 def test_safe_graphs_are_padded_and_give_what_eager_gives(
     interpreted: list[Any], fn: Callable[..., Any], x: torch.Tensor, axis: int
@@ -81,9 +81,9 @@ def test_safe_graphs_are_padded_and_give_what_eager_gives(
 def test_other_graphs_take_every_size_as_it_is_and_say_why(
     interpreted: list[Any], monkeypatch: pytest.MonkeyPatch, fn: Any, x: torch.Tensor, axis: int, why: str
 ) -> None:
-    monkeypatch.setattr(backend, "_warned", set())
+    monkeypatch.setattr(fallback, "_warned", set())
     fast = torch.compile(fn, backend="preheat", options={"buckets": {"n": [8, 16]}})
-    with torch.no_grad(), pytest.warns(backend.PreheatWarning, match=f"not padded.*{why}"):
+    with torch.no_grad(), pytest.warns(errors.PreheatWarning, match=f"not padded.*{why}"):
         y = sized(x, axis, 9)
         torch.manual_seed(1)
         got = fast(y)
@@ -94,16 +94,16 @@ def test_other_graphs_take_every_size_as_it_is_and_say_why(
 
 
 def test_gradients_are_not_padded(interpreted: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "_warned", set())
+    monkeypatch.setattr(fallback, "_warned", set())
     x = sized(torch.randn(5, 6), 0, 9).requires_grad_()
-    with pytest.warns(backend.PreheatWarning, match="gradients"):
+    with pytest.warns(errors.PreheatWarning, match="gradients"):
         torch.compile(lambda t: t.tanh(), backend="preheat", options={"buckets": {"n": [16]}})(x)
 
 
 def test_a_dimension_that_is_not_there_is_named(interpreted: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "_warned", set())
+    monkeypatch.setattr(fallback, "_warned", set())
     fast = torch.compile(lambda a, b: (a + 1, b + 1), backend="preheat", options={"buckets": {"seq": [16]}})
-    with torch.no_grad(), pytest.warns(backend.PreheatWarning, match='"seq": it has a.0, b.0'):
+    with torch.no_grad(), pytest.warns(errors.PreheatWarning, match='"seq": it has a.0, b.0'):
         fast(sized(torch.randn(5), 0, 9), sized(torch.randn(5), 0, 7))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import preheat
 import pytest
 import torch
-from preheat import backend
+from preheat import breaker, errors
 from torch import nn
 from torch.testing import assert_close
 from torch.utils.checkpoint import checkpoint
@@ -177,7 +177,7 @@ def test_the_second_size_makes_a_range() -> None:
 
 def test_buckets_take_the_range_where_padding_is_not_safe_and_say_so() -> None:
     fast = compiled(lambda x: x.cumsum(0), dynamic=True, options={"buckets": {"seq": [4, 8]}})
-    with pytest.warns(backend.PreheatWarning, match=r"not padded.*cumsum"):
+    with pytest.warns(errors.PreheatWarning, match=r"not padded.*cumsum"):
         assert_close(fast(torch.ones(3)), torch.arange(1.0, 4.0))
     assert len(no_fallbacks()) == 1
 
@@ -205,7 +205,7 @@ def test_dynamos_conventions() -> None:
 
 def test_errors_name_their_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREHEAT_SERVER", "localhost:1")
-    monkeypatch.setattr(backend, "_breaker", backend._Breaker())
+    monkeypatch.setattr(breaker, "shared", breaker.Breaker())
     with pytest.raises(Exception, match=r"\[unreachable\]"):
         compiled(lambda x: x * 3 - 1)(torch.ones(2))
 

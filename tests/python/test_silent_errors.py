@@ -8,7 +8,7 @@ from typing import Any
 import preheat
 import pytest
 import torch
-from preheat import aot_cache, compiled_graph, expressions, frozen, program
+from preheat import aot_cache, aten, built_program, compiled_graph, expressions, frozen, program
 from torch import nn
 
 Case = Callable[[], bool]
@@ -124,7 +124,7 @@ def torchs_cache_keeps_versions_apart() -> bool:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.sigmoid(x) * 3
 
-    def older(gm: torch.fx.GraphModule, *given: Any, **options: Any) -> program.BuiltProgram:
+    def older(gm: torch.fx.GraphModule, *given: Any, **options: Any) -> built_program.BuiltProgram:
         built = newer(gm, *given, **options)
         for node in built.proto.nodes:
             node.op = node.op.replace("sigmoid", "tanh")
@@ -194,7 +194,7 @@ def a_result_outlives_the_next_call() -> bool:
     return same(first, torch.ones(8))
 
 
-@guarded_by(lambda patch: patch.setattr(program, "_VIEWS", program._VIEWS | {"aten.clone.default"}))
+@guarded_by(lambda patch: patch.setattr(aten, "_VIEWS", aten._VIEWS | {"aten.clone.default"}))
 def a_returned_clone_is_no_view() -> bool:
     x = torch.zeros(8)
     copy, _ = compiled(lambda t: (t.clone(), t + 1))(x)
@@ -202,7 +202,7 @@ def a_returned_clone_is_no_view() -> bool:
     return same(x, torch.zeros(8))
 
 
-@guarded_by(lambda patch: patch.setattr(program._Builder, "_root", staticmethod(lambda node: node)))
+@guarded_by(lambda patch: patch.setattr(aten, "owner_of_memory", lambda node: node))
 def results_of_inference_that_share_memory() -> bool:
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = x + 1

@@ -26,8 +26,8 @@ from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 from torch._inductor.output_code import OutputCode
 
 from preheat import training
+from preheat.built_program import BuiltProgram
 from preheat.config import Config
-from preheat.program import BuiltProgram
 
 Run = Callable[[list[Any]], Any]
 Restore = Callable[[str, BuiltProgram], Run]  # kind, program

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from preheat import program, recorder
+from preheat import recorder
 from preheat._proto import program_pb2
+from preheat.built_program import BuiltProgram
 from preheat.errors import Unsupported
 
 # {"x": {0: "batch"}}: by the name of a parameter of forward, then axis; containers hold the same structure.
@@ -143,7 +144,7 @@ def _capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     programs: Captured = []
     refused: list[str] = []
 
-    def submit(kind: str, built: program.BuiltProgram) -> None:
+    def submit(kind: str, built: BuiltProgram) -> None:
         programs.append((kind, built.proto))
 
     torch._dynamo.reset()

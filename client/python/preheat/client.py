@@ -23,7 +23,7 @@ from typing import Any
 
 import grpc
 
-from preheat import runtime
+from preheat import native, runtime
 from preheat._proto import artifact_pb2, cache_pb2, program_pb2, rpc_status_pb2
 from preheat._proto import compile_pb2 as pb
 from preheat.config import Config
@@ -118,7 +118,7 @@ class Client:
         config = self.config
         return pb.CompileRequest(
             source_digest=_source_digest(program), target=_target(program, config.target), mode=_MODES[config.mode],
-            exclude=config.exclude, freeze=freeze, environment=runtime.environment(), name_space=config.name_space,
+            exclude=config.exclude, freeze=freeze, environment=native.environment(), name_space=config.name_space,
             job_id=config.job_id, name=name, extern_allowed=True, inline_blobs=True,
         )  # fmt: skip
 
@@ -323,7 +323,7 @@ def _target(program: program_pb2.Program, chosen: str) -> str:
     """In the server's words: a GPU's architecture is known here alone."""
     if chosen in ("", "cuda") and any(v.tensor.device_type == "cuda" for v in program.values):
         chosen = "cuda"
-    return runtime.cuda_target() if chosen == "cuda" else chosen or "cpu"
+    return native.cuda_target() if chosen == "cuda" else chosen or "cpu"
 
 
 def _source_digest(program: program_pb2.Program) -> str:

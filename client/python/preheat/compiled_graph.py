@@ -13,9 +13,9 @@ import torch
 from torch.autograd import forward_ad
 
 from preheat import dtypes, frozen, runtime
+from preheat.built_program import BuiltProgram, Result, Source
 from preheat.expressions import evaluator
 from preheat.fast_call import FastCall
-from preheat.program import BuiltProgram, Result, Source
 
 _ALIGNMENT = 16  # bytes, what programs promise of their inputs
 _MAX_LAYOUTS = 64

@@ -21,3 +21,7 @@ class PreheatError(RuntimeError):
 
 class Unsupported(Exception):
     """This graph cannot be submitted; the text says why. The backend runs it eagerly."""
+
+
+class PreheatWarning(UserWarning):
+    """A graph runs eagerly, and why."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from preheat import collectives, dtypes, runtime
+from preheat import collectives, dtypes, native
 
 _TORCH_ABI = 2
 _state = threading.local()
@@ -45,7 +45,7 @@ def handler(context: collectives.Context | None = None) -> tuple[int, int | None
 @functools.cache
 def native_library() -> ctypes.PyDLL | None:
     """libpreheat_torch, where it stands beside the runtime and was built for this torch. Its functions keep the GIL."""
-    path = pathlib.Path(runtime.library_path()).with_name("libpreheat_torch.so")
+    path = pathlib.Path(native.library_path()).with_name("libpreheat_torch.so")
     if not path.exists():
         return None
     try:
@@ -73,7 +73,7 @@ def operator(name: str) -> torch._ops.OpOverload:
     return getattr(getattr(getattr(torch.ops, space), packet), overload)
 
 
-@runtime.ExternHandler
+@native.ExternHandler
 def _handle(context: int | None, call: Any) -> int | None:
     try:
         _run(call.contents, collectives.find_context(context) if context else None)
@@ -81,10 +81,10 @@ def _handle(context: int | None, call: Any) -> int | None:
     except BaseException as error:  # nothing may cross the C frames below
         _state.error = error
         message = f"{call.contents.op.decode(errors='replace')}: {error}".encode()
-        return runtime.library().preheat_status_new(b"INTERNAL", b"extern_failed", message)
+        return native.library().preheat_status_new(b"INTERNAL", b"extern_failed", message)
 
 
-def _run(call: runtime.ExternCall, context: collectives.Context | None) -> None:
+def _run(call: native.ExternCall, context: collectives.Context | None) -> None:
     op, arguments, skipped = _parse(call.call)
     operands = [tensor_at(call.operands[i]) for i in range(call.num_operands)]
     if "flash_attention" in str(op):  # its random state: program.py
@@ -127,7 +127,7 @@ class _GpuBytes:
         self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (address, False), "version": 3}
 
 
-def tensor_at(t: runtime.Tensor) -> torch.Tensor:
+def tensor_at(t: native.Tensor) -> torch.Tensor:
     """The runtime's memory as a tensor; nothing is copied."""
     sizes, strides = t.sizes[: t.rank], t.strides[: t.rank]
     for d in reversed(range(t.rank)):  # strides of dimensions of one element: libraries look at them
@@ -136,10 +136,10 @@ def tensor_at(t: runtime.Tensor) -> torch.Tensor:
     dtype = dtypes.from_number(t.dtype)
     if not t.data or 0 in sizes:
         return torch.empty_strided(
-            sizes, strides, dtype=dtype, device="cuda" if t.device_type == runtime.CUDA else "cpu"
+            sizes, strides, dtype=dtype, device="cuda" if t.device_type == native.CUDA else "cpu"
         )
     extent = 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
-    if t.device_type == runtime.CUDA:
+    if t.device_type == native.CUDA:
         owner = _GpuBytes(t.data, extent * dtype.itemsize)
         return torch.as_tensor(owner, device=f"cuda:{t.device_index}").view(dtype).as_strided(sizes, strides)
     memory = (ctypes.c_char * (extent * dtype.itemsize)).from_address(t.data)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from preheat import dtypes, extern, frozen, runtime
+from preheat import dtypes, extern, frozen, native, runtime
 
 
 class _Input(ctypes.Structure):
@@ -87,7 +87,7 @@ class FastCall:
         gpu = device.type == "cuda"
         self._step = _Step(
             session.handle, ctypes.addressof(symbols), ins, len(inputs), watches, len(watched), outs, len(outputs),
-            runtime.CUDA if gpu else 0, device.index if gpu else 0,
+            native.CUDA if gpu else 0, device.index if gpu else 0,
         )  # fmt: skip
         self.address = ctypes.addressof(self._step)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from preheat import extern, runtime
+from preheat import extern, native
 
 _outer = threading.local()  # the stream that was torch's before a capture
 
@@ -17,10 +17,10 @@ _outer = threading.local()  # the stream that was torch's before a capture
 @functools.cache
 def share() -> None:
     """Lets the runtime take workspace from torch's allocator and record extern calls. Once a process."""
-    runtime.library().preheat_set_gpu_host(_HOST)
+    native.library().preheat_set_gpu_host(_HOST)
 
 
-@runtime.GpuHost.Allocate
+@native.GpuHost.Allocate
 def _allocate(_context: Any, size: int, device: int, stream: int | None) -> int | None:
     try:
         return torch.cuda.caching_allocator_alloc(size, device, stream or 0)
@@ -28,7 +28,7 @@ def _allocate(_context: Any, size: int, device: int, stream: int | None) -> int 
         return None
 
 
-@runtime.GpuHost.Free
+@native.GpuHost.Free
 def _free(_context: Any, memory: int) -> None:
     with contextlib.suppress(Exception):  # the interpreter may be on its way out
         torch.cuda.caching_allocator_delete(memory)
@@ -40,7 +40,7 @@ def _pool(device: int) -> tuple[int, int]:
     return torch.cuda.graph_pool_handle()
 
 
-@runtime.GpuHost.BeginCapture
+@native.GpuHost.BeginCapture
 def _begin_capture(_context: Any, device: int, stream: int) -> int:
     try:
         place = torch.device("cuda", device)
@@ -53,11 +53,11 @@ def _begin_capture(_context: Any, device: int, stream: int) -> int:
         return 1
 
 
-@runtime.GpuHost.EndCapture
+@native.GpuHost.EndCapture
 def _end_capture(_context: Any, device: int) -> None:
     torch.cuda.set_stream(_outer.stream)
     torch._C._cuda_endAllocateToPool(device, _pool(device))
     extern.take_error()  # a refusal to be captured is no error of the run
 
 
-_HOST = runtime.GpuHost(None, _allocate, _free, _begin_capture, _end_capture)
+_HOST = native.GpuHost(None, _allocate, _free, _begin_capture, _end_capture)

@@ -9,8 +9,8 @@ import torch
 
 from preheat import collectives, dtypes, extern
 from preheat._proto import program_pb2 as pb
+from preheat.built_program import BuiltProgram, Result
 from preheat.expressions import evaluator
-from preheat.program import BuiltProgram, Result
 
 Size = Callable[[str], int]
 

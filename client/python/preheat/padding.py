@@ -17,8 +17,8 @@ import torch
 
 from preheat import extern
 from preheat._proto import program_pb2 as pb
+from preheat.built_program import BuiltProgram, Result
 from preheat.expressions import evaluator
-from preheat.program import BuiltProgram, Result
 
 Run = Callable[[list[Any]], list[Any]]
 

@@ -15,7 +15,7 @@ import torch
 from torch import fx
 from torch.fx.node import map_arg
 
-from preheat import program
+from preheat import aten, refused_nodes
 
 Run = Callable[[list[Any]], Any]
 
@@ -50,7 +50,7 @@ class Cut:
 def cut(gm: fx.GraphModule) -> Cut | None:
     """None where no piece would compute anything, or where all of it is one."""
     complete(gm)
-    refused = program.refused(gm)
+    refused = refused_nodes.refused_nodes(gm)
     computing = [n for n in gm.graph.nodes if _computes(n) and n not in refused]
     if not refused or not computing:
         return None
@@ -81,7 +81,7 @@ def complete(gm: fx.GraphModule) -> None:
 def _computes(node: fx.Node) -> bool:
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
         return False
-    return not program.is_view(node) and isinstance(node.meta.get("val"), (torch.Tensor, tuple, list))
+    return not aten.is_view(str(node.target)) and isinstance(node.meta.get("val"), (torch.Tensor, tuple, list))
 
 
 def _is_plumbing(node: fx.Node) -> bool:
@@ -142,7 +142,7 @@ class _Cutter:
         for node in self.gm.graph.nodes:
             if node.op != "call_function" and node not in self.refused:
                 continue
-            if program.is_assertion(node):
+            if aten.is_assertion(node):
                 continue
             before = [*node.all_input_nodes, *self._sizes_of(node)]
             if _has_effects(node):
@@ -178,7 +178,7 @@ class _Cutter:
             copies[node].meta = dict(node.meta)
         for node in nodes:
             copies[node] = graph.node_copy(node, lambda n: copies[n])
-        taken = lambda n: any(u not in inside and not program.is_assertion(u) for u in n.users)  # noqa: E731
+        taken = lambda n: any(u not in inside and not aten.is_assertion(u) for u in n.users)  # noqa: E731
         gives = [n for n in nodes if taken(n) and isinstance(n.meta.get("val"), torch.Tensor)]
         graph.output(tuple(copies[n] for n in gives))
         return Piece(fx.GraphModule(self.gm, graph), takes, gives)

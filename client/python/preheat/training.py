@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 
-from preheat import extern, runtime
+from preheat import extern, native
+from preheat.built_program import Result
 from preheat.compiled_graph import CompiledGraph
-from preheat.program import Result
 
 
 @dataclass
@@ -207,5 +207,5 @@ class _Native:
         """The results, or None when an argument is otherwise: then nothing has run, or nobody has seen it."""
         results = self._train(self._address, args)
         if results is None and (status := self._take()):
-            runtime.library().preheat_status_free(status)  # AOTAutograd's way will meet it again, and says so
+            native.library().preheat_status_free(status)  # AOTAutograd's way will meet it again, and says so
         return results
