@@ -52,6 +52,15 @@ def test_what_needs_no_kernel_is_no_output(interpreted: list[Any]) -> None:
     assert len(forward.proto.outputs) == 1  # saved tensors are arguments and views of them
 
 
+def test_log_softmax_is_eagers_own_where_integers_are_given(interpreted: list[Any]) -> None:
+    x = torch.tensor([[3, -7, 2, 5, 1], [0, 4, -2, 9, -1]])
+    fn = lambda t: torch.log_softmax(t, 1, dtype=torch.float64)  # noqa: E731
+    assert torch.equal(torch.compile(fn, **COMPILE)(x), fn(x))
+    assert [n.op for n in interpreted[0][1].proto.nodes][-1] == "aten._log_softmax.default"
+    compare(lambda t: torch.log_softmax(t, 1), x.float())
+    assert "aten._log_softmax.default" not in [n.op for n in interpreted[1][1].proto.nodes]
+
+
 def test_batch_norm_updates_its_statistics(interpreted: list[Any]) -> None:
     a, b = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
     x = torch.randn(2, 3, 4, 4)

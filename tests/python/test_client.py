@@ -67,7 +67,7 @@ def server() -> Iterator[FaultyServer]:
 @pytest.fixture(autouse=True)
 def own_process_state(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setenv("PREHEAT_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(client.runtime, "environment", pb.ClientEnvironment)
+    monkeypatch.setattr(client.native, "environment", pb.ClientEnvironment)
     monkeypatch.setattr(breaker, "shared", breaker.Breaker())
     monkeypatch.setattr(fallback, "_warned", set())
     preheat.reset_report()

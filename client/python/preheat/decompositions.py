@@ -76,12 +76,19 @@ def _each(one: Callable[..., Any], is_list: list[bool], *args: Any, **kwargs: An
     ]
 
 
+def _log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
+    """In parts, of which a training graph keeps two numbers a row. Not of f64: it may come of integers, where eager's
+    last bit counts."""
+    from torch._decomp.decompositions import _log_softmax as in_parts
+
+    return NotImplemented if x.dtype == torch.float64 else in_parts(x, dim, half_to_float)
+
+
 @functools.cache
 def table() -> dict[Any, Callable[..., Any]]:
     from torch._decomp import get_decompositions
 
-    parts = dict(
-        get_decompositions([aten._log_softmax, aten._log_softmax_backward_data, aten.nll_loss_forward, aten.detach])
-    )
+    parts = dict(get_decompositions([aten._log_softmax_backward_data, aten.nll_loss_forward, aten.detach]))
+    parts[aten._log_softmax.default] = _log_softmax
     parts[aten.nll_loss_backward.default] = _nll_loss_backward
     return parts | _foreach()
