@@ -26,10 +26,10 @@ def handle(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> H
         pointer = ctypes.cast(extern._handle, ctypes.c_void_p).value
     else:
         extern.native_library.cache_clear()
-        native = extern.native_library()
+        compiled = extern.native_library()
         extern.native_library.cache_clear()
-        assert native is not None, "libpreheat_torch.so is not beside the runtime, or not for this torch"
-        pointer = ctypes.cast(native.preheat_torch_extern, ctypes.c_void_p).value
+        assert compiled is not None, "libpreheat_torch.so is not beside the runtime, or not for this torch"
+        pointer = ctypes.cast(compiled.preheat_torch_extern, ctypes.c_void_p).value
     function = native.ExternHandler(pointer)
     return lambda call: runtime.Session.check(function(None, ctypes.pointer(call)))
 

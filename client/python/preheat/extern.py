@@ -36,10 +36,12 @@ def handler(context: collectives.Context | None = None) -> tuple[int, int | None
     per call. Otherwise, and for what needs a context, the one below, which does the same.
     """
     own = ctypes.cast(_handle, ctypes.c_void_p).value or 0
-    native = native_library()
+    compiled = native_library()
     if context is not None:
         return own, context.number
-    return (ctypes.cast(native.preheat_torch_extern, ctypes.c_void_p).value or own if native is not None else own), None
+    return (
+        ctypes.cast(compiled.preheat_torch_extern, ctypes.c_void_p).value or own if compiled is not None else own
+    ), None
 
 
 @functools.cache
