@@ -56,6 +56,7 @@ class CompileCall : public std::enable_shared_from_this<CompileCall> {
     if (*hit) return AnswerOrTune(**std::move(hit));
     absl::StatusOr<std::shared_ptr<Flight>> flight = story_.Join(call_->TakeRoom());
     if (!flight.ok()) return Answer(flight.status());
+    if (*flight == nullptr) return Answer(story_.NeedSource());
     Follow(*std::move(flight),
            [this](const absl::StatusOr<Outcome>& outcome) { AnswerOrTune(story_.Finish(outcome)); });
   }

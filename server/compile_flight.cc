@@ -103,8 +103,7 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
     {
       std::lock_guard lock(mutex_);
       error = error_;
-      outcome_.inputs = done->inputs();
-      outcome_.outputs = done->outputs();
+      TakeBoundary(*done);
       maker = following_;
     }
     if (!error.ok()) return End(error);
@@ -116,6 +115,15 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
     VerifyFirst(services_, *std::move(done), [self = shared_from_this()](absl::StatusOr<v1::TaskDone> verified) {
       verified.ok() ? self->Publish(*std::move(verified)) : self->Fail(verified.status());
     });
+  }
+
+  // REQUIRES mutex_ held.
+  void TakeBoundary(v1::TaskDone& done) {
+    outcome_.inputs.Swap(done.mutable_inputs());
+    outcome_.outputs.Swap(done.mutable_outputs());
+    if (!names_are_the_requests_) return;
+    for (v1::InputInfo& input : outcome_.inputs) input.clear_name();
+    for (v1::OutputInfo& output : outcome_.outputs) output.clear_name();
   }
 
   // What was held for it goes first: whoever is told may ask for the next one at once.
@@ -201,17 +209,13 @@ class CompileFlight : public std::enable_shared_from_this<CompileFlight> {
       services_.metrics.CountReport(report);
   }
 
-  // The next request with this alias needs no import. Names that its own debug information holds are not kept.
+  // The next request with this alias needs no import.
   void Remember() {
     if (outcome_.result == v1::MISSING) return;
     v1::AliasRecord record;
     record.set_key(outcome_.key);
     *record.mutable_inputs() = outcome_.inputs;
     *record.mutable_outputs() = outcome_.outputs;
-    if (names_are_the_requests_) {
-      for (v1::InputInfo& input : *record.mutable_inputs()) input.clear_name();
-      for (v1::OutputInfo& output : *record.mutable_outputs()) output.clear_name();
-    }
     absl::Status status = services_.index.PutAlias(alias_, record);
     if (!status.ok()) spdlog::warn("alias not kept: {}", std::string(status.message()));
   }

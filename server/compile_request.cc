@@ -59,10 +59,11 @@ absl::Status SourceMissing() {
 absl::StatusOr<v1::CompileResult> CompileRequest::Run(const Caller& caller) {
   WaitForToolchain(caller.cancelled);
   ASSIGN_OR_RETURN(std::optional<v1::CompileResult> result, Begin());  // alias → key → a servable generation
-  if (result && result->result() == v1::SOURCE_NEEDED) return SourceMissing();
-  if (!result) {                                                      // a hit: nothing is compiled; otherwise
-    ASSIGN_OR_RETURN(std::shared_ptr<Flight> flight, Join(nullptr));  // coalesce; task; verify digests; publish
-    ASSIGN_OR_RETURN(result, Finish(Wait(flight, caller)));           // manifest and blobs, to every waiter
+  if (!result) {                                                       // a hit: nothing is compiled; otherwise
+    ASSIGN_OR_RETURN(std::shared_ptr<Flight> flight, Join(nullptr));   // coalesce; task; verify digests; publish
+    if (!flight) return SourceMissing();
+    ASSIGN_OR_RETURN(result, Finish(Wait(flight, caller)));  // manifest and blobs, to every waiter
+    if (result->result() == v1::SOURCE_NEEDED) return SourceMissing();
   }
   std::shared_ptr<Flight> tuning = JoinTuning(*result);  // the next generation, waited for in mode tuned
   return tuning ? FinishTuned(Wait(tuning, caller), *std::move(result)) : *std::move(result);
@@ -77,16 +78,16 @@ absl::StatusOr<std::optional<v1::CompileResult>> CompileRequest::Begin() {
     if (!LostABlob(reply.status())) return reply.status();  // unless a blob of it turns out to be corrupt
   }
   RETURN_IF_ERROR(CheckFailedBefore());  // failures are cached by type
-  if (!HasSource()) return NeedSource();
   return std::nullopt;
 }
 
 absl::StatusOr<std::shared_ptr<Flight>> CompileRequest::Join(std::shared_ptr<void> room) {
-  return JoinFlight(std::move(room), request_.lookup_only());
+  return by_digest_ ? ShareFlight() : JoinFlight(std::move(room), request_.lookup_only());
 }
 
 absl::StatusOr<v1::CompileResult> CompileRequest::Finish(absl::StatusOr<Outcome> outcome) {
   place_.reset();
+  if (by_digest_ && SaysNothing(outcome)) return NeedSource();
   if (!outcome.ok()) {
     label_ = absl::IsResourceExhausted(outcome.status()) ? "refused" : "failed";
     return outcome.status();
@@ -123,7 +124,7 @@ v1::CompileResult CompileRequest::FinishTuned(const absl::StatusOr<Outcome>& out
 absl::StatusOr<Outcome> CompileRequest::FindKey(const Caller& caller) {
   WaitForToolchain(caller.cancelled);
   RETURN_IF_ERROR(Admit());
-  if (!HasSource()) return SourceMissing();
+  if (by_digest_) return SourceMissing();
   ASSIGN_OR_RETURN(std::shared_ptr<Flight> flight, JoinFlight(nullptr, /*look_only=*/true));
   return Wait(flight, caller);
 }
@@ -140,6 +141,7 @@ void CompileRequest::WaitForToolchain(const std::function<bool()>& cancelled) co
 absl::Status CompileRequest::Admit() {
   label_ = "refused";
   RETURN_IF_ERROR(services_.admission.Check(request_));
+  by_digest_ = request_.source().kind_case() == v1::Source::KIND_NOT_SET;
   ASSIGN_OR_RETURN(target_, ResolveTarget());
   alias_ = cache::BuildAlias(request_, target_, services_.pool.toolchain().value_or(v1::Toolchain()));
   label_ = "failed";
@@ -167,8 +169,6 @@ absl::StatusOr<std::string> CompileRequest::ResolveTarget() const {
 }
 
 // --- Look up ---
-
-bool CompileRequest::HasSource() const { return request_.source().kind_case() != v1::Source::KIND_NOT_SET; }
 
 v1::CompileResult CompileRequest::NeedSource() {
   v1::CompileResult result;
@@ -199,6 +199,23 @@ absl::Status CompileRequest::CheckFailedBefore() {
 }
 
 // --- Coalesce, or have it compiled ---
+
+// Of those who come at once with one digest the first is asked for the program, and the others wait for it.
+absl::StatusOr<std::shared_ptr<Flight>> CompileRequest::ShareFlight() {
+  if (request_.lookup_only()) return nullptr;  // who only looks waits for no compile
+  label_ = "refused";
+  ASSIGN_OR_RETURN(place_, services_.admission.Enter());
+  std::shared_ptr<Flight> flight = services_.inflight.JoinOrPromise(alias_);
+  if (flight == nullptr) place_.reset();
+  label_ = "failed";
+  return flight;
+}
+
+// Whoever was to bring the program has not, or its namespace has spent its quota, which is another's than this one's.
+bool CompileRequest::SaysNothing(const absl::StatusOr<Outcome>& outcome) const {
+  if (outcome.ok()) return outcome->result == v1::SOURCE_NEEDED;
+  return absl::StartsWith(GetError(outcome.status()).kind, "quota_");
+}
 
 absl::StatusOr<std::shared_ptr<Flight>> CompileRequest::JoinFlight(std::shared_ptr<void> room, bool look_only) {
   label_ = "refused";

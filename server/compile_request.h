@@ -28,15 +28,17 @@ class CompileRequest {
   void WaitForToolchain(const std::function<bool()>& cancelled) const;
   bool toolchain_known() const { return services_.pool.toolchain().has_value(); }
 
-  // The reply if there is a servable artifact already (a hit), nothing if one has to be made; SOURCE_NEEDED if it has
-  // to and the request brought no program. REQUIRES: the toolchain is known, or was waited for.
+  // The reply if there is a servable artifact already (a hit), nothing if one has to be made. REQUIRES: the toolchain
+  // is known, or was waited for.
   absl::StatusOr<std::optional<v1::CompileResult>> Begin();
-  // The flight that makes it, begun if nobody else has. Leave it (services.inflight) once it is over or nobody waits.
+  // The flight that makes it, begun if nobody else has; null if nobody has and the request brought no program either,
+  // which NeedSource answers. Leave it (services.inflight) once it is over or nobody waits.
   // RESOURCE_EXHAUSTED "too_many_waiting", or the namespace's quota by the flight. The source is given away, and with
   // it `room`, its place in memory: this is called once.
   absl::StatusOr<std::shared_ptr<Flight>> Join(std::shared_ptr<void> room);
   // The reply, from what the flight came to.
   absl::StatusOr<v1::CompileResult> Finish(absl::StatusOr<Outcome> outcome);
+  v1::CompileResult NeedSource();
 
   // After Begin or Finish has given `result`: the flight of the tuned generation that this request waits for; leave it
   // like the other. Null where it takes what it has; in mode background, one is asked for all the same.
@@ -60,8 +62,8 @@ class CompileRequest {
   absl::Status Admit();
   absl::StatusOr<std::optional<Outcome>> LookUpAlias();
   absl::Status CheckFailedBefore();
-  bool HasSource() const;
-  v1::CompileResult NeedSource();
+  absl::StatusOr<std::shared_ptr<Flight>> ShareFlight();
+  bool SaysNothing(const absl::StatusOr<Outcome>& outcome) const;
   absl::StatusOr<std::shared_ptr<Flight>> JoinFlight(std::shared_ptr<void> room, bool look_only);
   absl::StatusOr<Outcome> Wait(const std::shared_ptr<Flight>& flight, const Caller& caller);
   absl::StatusOr<v1::CompileResult> Reply(Outcome outcome);
@@ -80,8 +82,9 @@ class CompileRequest {
   Services& services_;
   v1::CompileRequest request_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::string target_;  // canonical, once admitted
-  std::string alias_;   // once admitted
+  std::string target_;      // canonical, once admitted
+  std::string alias_;       // once admitted
+  bool by_digest_ = false;  // brought no program
   std::string label_ = "failed";
   std::optional<v1::GenerationRecord> newest_;  // of the alias' key, until the reply takes it
   std::shared_ptr<void> place_;                 // among those that wait

@@ -64,6 +64,14 @@ class DaemonTest : public testing::Test {
     return request;
   }
 
+  static v1::CompileRequest ByDigest(const std::string& program) {
+    v1::CompileRequest request = Request(program);
+    const std::string digest = SourceDigest(*request.mutable_source());
+    request.clear_source();
+    request.set_source_digest(digest);
+    return request;
+  }
+
   absl::StatusOr<v1::CompileResult> Compile(const v1::CompileRequest& request, grpc::ClientContext* own = nullptr) {
     grpc::ClientContext fresh;
     grpc::ClientContext& context = own == nullptr ? fresh : *own;
@@ -115,6 +123,12 @@ class DaemonTest : public testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
     ADD_FAILURE() << "no worker became busy";
+  }
+  // Until so many distinct requests are waited for.
+  void WaitInflight(int64_t count) {
+    for (int i = 0; i < 200 && Stats().inflight() != count; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(Stats().inflight(), count);
   }
   absl::StatusOr<std::string> ReadBlob(const std::string& digest) {
     grpc::ClientContext context;
@@ -220,20 +234,13 @@ TEST_F(DaemonTest, LooksWithoutCompiling) {
 
 TEST_F(DaemonTest, AnswersByDigestWhatItHasSeenAndAsksForTheRest) {
   Start();
-  const auto by_digest = [](const std::string& program) {
-    v1::CompileRequest request = Request(program);
-    const std::string digest = SourceDigest(*request.mutable_source());
-    request.clear_source();
-    request.set_source_digest(digest);
-    return request;
-  };
-  auto unseen = Compile(by_digest("key=a"));
+  auto unseen = Compile(ByDigest("key=a"));
   ASSERT_TRUE(unseen.ok()) << unseen.status();
   EXPECT_EQ(unseen->result(), v1::SOURCE_NEEDED);
   EXPECT_FALSE(unseen->has_manifest());
   ASSERT_TRUE(Compile("key=a").ok());
 
-  v1::CompileRequest request = by_digest("key=a");
+  v1::CompileRequest request = ByDigest("key=a");
   request.set_job_id("job-1");
   request.set_inline_blobs(true);
   auto hit = Compile(request);
@@ -247,7 +254,7 @@ TEST_F(DaemonTest, AnswersByDigestWhatItHasSeenAndAsksForTheRest) {
   EXPECT_EQ(Compile(request)->result(), v1::SOURCE_NEEDED) << "another target is another artifact";
 
   EXPECT_EQ(KindOf(Compile("fail=odd_graph")), "odd_graph");
-  EXPECT_EQ(KindOf(Compile(by_digest("fail=odd_graph"))), "odd_graph");
+  EXPECT_EQ(KindOf(Compile(ByDigest("fail=odd_graph"))), "odd_graph");
   const auto requests = Stats().requests();
   EXPECT_EQ(requests.at("hit"), 1);
   EXPECT_EQ(requests.at("compiled"), 1);
@@ -259,11 +266,33 @@ TEST_F(DaemonTest, AnswersByDigestWhatItHasSeenAndAsksForTheRest) {
   EXPECT_EQ(KindOf(Compile(request)), "invalid_request");
   grpc::ClientContext why, explain;
   v1::WhyMissReply reply;
-  EXPECT_EQ(GetError(FromGrpc(compiler_->WhyMiss(&why, by_digest("key=b"), &reply))).where, "source");
+  EXPECT_EQ(GetError(FromGrpc(compiler_->WhyMiss(&why, ByDigest("key=b"), &reply))).where, "source");
   v1::ExplainRequest explained;
-  *explained.mutable_request() = by_digest("key=b");
+  *explained.mutable_request() = ByDigest("key=b");
   v1::ExplainReply explanation;
   EXPECT_EQ(GetError(FromGrpc(compiler_->Explain(&explain, explained, &explanation))).where, "source");
+}
+
+TEST_F(DaemonTest, SharesByDigestWhatOthersHaveCompiled) {
+  Start();
+  EXPECT_EQ(Compile(ByDigest("key=a work=1500"))->result(), v1::SOURCE_NEEDED);
+  std::thread early([&] { EXPECT_EQ(Compile(ByDigest("key=a work=1500"))->result(), v1::COALESCED); });
+  WaitInflight(1);
+  std::thread whole([&] { EXPECT_EQ(Compile("key=a work=1500")->result(), v1::COMPILED); });
+  WaitBusy();
+  v1::CompileRequest look = ByDigest("key=a work=1500");
+  look.set_lookup_only(true);
+  EXPECT_EQ(Compile(look)->result(), v1::SOURCE_NEEDED) << "who only looks waits for no compile";
+  auto late = Compile(ByDigest("key=a work=1500"));
+  ASSERT_TRUE(late.ok()) << late.status();
+  EXPECT_EQ(late->result(), v1::COALESCED);
+  EXPECT_EQ(late->inputs(0).name(), "x");
+  early.join();
+  whole.join();
+  EXPECT_EQ(Stats().requests().at("coalesced"), 2);
+
+  EXPECT_EQ(Compile(ByDigest("key=b"))->result(), v1::SOURCE_NEEDED);
+  EXPECT_EQ(Compile(ByDigest("key=b"))->result(), v1::SOURCE_NEEDED) << "a moment later, since the first never came";
 }
 
 TEST_F(DaemonTest, ATaskSurvivesOneLostWorkerButNotTwo) {
@@ -461,6 +490,12 @@ TEST_F(DaemonTest, HoldsNamespacesToTheirQuotas) {
 
   EXPECT_EQ(KindOf(Compile(of("full", "key=d"))), "quota_bytes");
   EXPECT_EQ(KindOf(Compile(of("full", "key=c"))), "ok") << "what is stored is everybody's";
+  EXPECT_EQ(Compile(ByDigest("key=d"))->result(), v1::SOURCE_NEEDED);
+  std::thread other(
+      [&] { EXPECT_EQ(Compile(ByDigest("key=d"))->result(), v1::SOURCE_NEEDED) << "another's quota is not its own"; });
+  WaitInflight(1);
+  EXPECT_EQ(KindOf(Compile(of("full", "key=d"))), "quota_bytes");
+  other.join();
   EXPECT_EQ(KindOf(Compile(of("", "key=d"))), "ok");
   EXPECT_GE(Stats().requests().at("refused"), 2);
   std::filesystem::remove(config_.quota_file);

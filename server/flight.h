@@ -18,8 +18,9 @@ namespace preheat::server {
 struct Outcome {
   std::string key;
   // HIT: was there when the key became known. COMPILED: made here. COALESCED: made by another flight for the same
-  // key. MISSING: not there, and this flight was only to look.
+  // key. MISSING: not there, and this flight was only to look. SOURCE_NEEDED: nobody has brought what to compile.
   v1::Result result = v1::RESULT_UNSPECIFIED;
+  // Without the names that a program's own debug information holds: each request adds its own.
   google::protobuf::RepeatedPtrField<v1::InputInfo> inputs;
   google::protobuf::RepeatedPtrField<v1::OutputInfo> outputs;
   std::map<std::string, std::string> key_fields;

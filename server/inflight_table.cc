@@ -16,13 +16,29 @@ void InflightTable::Erase(const Entry& entry) {
   by_alias_.erase(std::string(entry.flight->alias()));
 }
 
+InflightTable::Entry& InflightTable::FindOrAdd(const std::string& alias) {
+  Entry& entry = by_alias_[alias];
+  if (entry.flight == nullptr) {
+    entry.flight = std::make_shared<Flight>(alias);
+    entry.promised = std::chrono::steady_clock::now();
+  }
+  return entry;
+}
+
 InflightTable::Joined InflightTable::Join(const std::string& alias) {
   std::lock_guard lock(mutex_);
-  Entry& entry = by_alias_[alias];
-  bool leads = entry.flight == nullptr;
-  if (leads) entry.flight = std::make_shared<Flight>(alias);
+  Entry& entry = FindOrAdd(alias);
   ++entry.waiters;
-  return {entry.flight, leads};
+  return {entry.flight, std::exchange(entry.promised, std::nullopt).has_value()};
+}
+
+std::shared_ptr<Flight> InflightTable::JoinOrPromise(const std::string& alias) {
+  std::lock_guard lock(mutex_);
+  const bool known = by_alias_.count(alias) != 0;
+  Entry& entry = FindOrAdd(alias);
+  if (!known) return nullptr;
+  ++entry.waiters;
+  return entry.flight;
 }
 
 void InflightTable::Keep(const std::shared_ptr<Flight>& flight) {
@@ -76,11 +92,17 @@ void InflightTable::Finish(const std::shared_ptr<Flight>& flight, absl::StatusOr
 }
 
 void InflightTable::Beat() {
-  std::vector<std::shared_ptr<Flight>> flights;
+  const auto oldest = std::chrono::steady_clock::now() - kSourceWait;
+  std::vector<std::shared_ptr<Flight>> flights, broken;
   {
     std::lock_guard lock(mutex_);
-    for (const auto& [alias, entry] : by_alias_) flights.push_back(entry.flight);
+    for (const auto& [alias, entry] : by_alias_)
+      (entry.promised && *entry.promised < oldest ? broken : flights).push_back(entry.flight);
+    for (const auto& flight : broken) by_alias_.erase(flight->alias());
   }
+  Outcome needed;
+  needed.result = v1::SOURCE_NEEDED;
+  for (const auto& flight : broken) flight->Finish(needed);
   for (const auto& flight : flights) flight->Beat();
 }
 

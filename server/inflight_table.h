@@ -1,10 +1,12 @@
 #ifndef PREHEAT_SERVER_INFLIGHT_TABLE_H_
 #define PREHEAT_SERVER_INFLIGHT_TABLE_H_
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "server/flight.h"
@@ -22,6 +24,12 @@ class InflightTable {
   // Joins the flight of this alias or starts one. Each Join needs one Leave.
   Joined Join(const std::string& alias);
 
+  // For a request without the source that would be compiled. Joins the flight of this alias like Join; where there is
+  // none, null: the caller is to bring the source, and those who come without one until it does share its flight. If
+  // it does not, they are told SOURCE_NEEDED after kSourceWait or a beat later.
+  std::shared_ptr<Flight> JoinOrPromise(const std::string& alias);
+  static constexpr std::chrono::milliseconds kSourceWait{1000};
+
   // The flight goes on when nobody waits for it: for work that is nobody's request. It ends with Finish.
   void Keep(const std::shared_ptr<Flight>& flight);
 
@@ -38,7 +46,7 @@ class InflightTable {
   // Takes the flight out, so that the next request starts anew, then finishes it.
   void Finish(const std::shared_ptr<Flight>& flight, absl::StatusOr<Outcome> outcome);
 
-  // Flight::Beat of all.
+  // Flight::Beat of all, and the end of promises that were not kept. Called about once a second.
   void Beat();
 
   // Flights that somebody waits for: kept ones that nobody does are not counted.
@@ -49,9 +57,11 @@ class InflightTable {
     std::shared_ptr<Flight> flight;
     int waiters = 0;
     bool kept = false;
-    std::string key;  // claimed; empty until then
+    std::optional<std::chrono::steady_clock::time_point> promised;  // and not led yet
+    std::string key;                                                // claimed; empty until then
     std::function<void()> abandon;
   };
+  Entry& FindOrAdd(const std::string& alias);          // REQUIRES: mutex_ held
   Entry* Find(const std::shared_ptr<Flight>& flight);  // REQUIRES: mutex_ held
   void Erase(const Entry& entry);                      // REQUIRES: mutex_ held
 

@@ -40,6 +40,42 @@ TEST(InflightTable, OneOfManyDoesTheWork) {
   EXPECT_TRUE(table.Join("alias").leads);  // the next one starts anew
 }
 
+TEST(InflightTable, TheFirstWithoutASourceIsToBringItForAll) {
+  InflightTable table;
+  EXPECT_EQ(table.JoinOrPromise("alias"), nullptr);
+  EXPECT_EQ(table.waited_for(), 0u);
+  std::shared_ptr<Flight> early = table.JoinOrPromise("alias");
+  ASSERT_NE(early, nullptr);
+  auto [flight, leads] = table.Join("alias");
+  EXPECT_TRUE(leads);
+  EXPECT_EQ(flight, early);
+  EXPECT_FALSE(table.Join("alias").leads);
+  EXPECT_EQ(table.JoinOrPromise("alias"), flight);
+  std::this_thread::sleep_for(InflightTable::kSourceWait + std::chrono::milliseconds(100));
+  table.Beat();
+  table.Finish(flight, Done("key"));
+  EXPECT_EQ(early->Wait([](const v1::Progress&) {}, Never)->key, "key") << "a promise that was kept does not expire";
+  EXPECT_EQ(table.JoinOrPromise("alias"), nullptr) << "the next one starts anew";
+}
+
+TEST(InflightTable, APromiseThatIsNotKeptHoldsNobodyLong) {
+  InflightTable table;
+  EXPECT_EQ(table.JoinOrPromise("alias"), nullptr);
+  std::shared_ptr<Flight> waiting = table.JoinOrPromise("alias");
+  ASSERT_NE(waiting, nullptr);
+  int told = 0;
+  waiting->Follow([](const v1::Progress&) {},
+                  [&](const absl::StatusOr<Outcome>& outcome) { told += outcome->result == v1::SOURCE_NEEDED; });
+  table.Beat();
+  EXPECT_EQ(told, 0);
+  std::this_thread::sleep_for(InflightTable::kSourceWait + std::chrono::milliseconds(100));
+  table.Beat();
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(table.waited_for(), 0u);
+  table.Leave(waiting);
+  EXPECT_TRUE(table.Join("alias").leads);
+}
+
 TEST(InflightTable, JoinsByKeyToo) {
   InflightTable table;
   auto a = table.Join("a").flight, b = table.Join("b").flight;

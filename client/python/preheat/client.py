@@ -117,7 +117,7 @@ class Client:
         """By the program's digest: most are stored already when a job asks, and it travels faster than they do."""
         config = self.config
         return pb.CompileRequest(
-            source_digest=_source_digest(program), target=_target(program, config.target), mode=_MODES[config.mode],
+            source_digest=source_digest(program), target=_target(program, config.target), mode=_MODES[config.mode],
             exclude=config.exclude, freeze=freeze, environment=native.environment(), name_space=config.name_space,
             job_id=config.job_id, name=name, extern_allowed=True, inline_blobs=True,
         )  # fmt: skip
@@ -326,7 +326,7 @@ def _target(program: program_pb2.Program, chosen: str) -> str:
     return native.cuda_target() if chosen == "cuda" else chosen or "cpu"
 
 
-def _source_digest(program: program_pb2.Program) -> str:
+def source_digest(program: program_pb2.Program) -> str:
     """As proto/source_digest.h has it: what the server knows a program by."""
     source = pb.Source(program=program)
     _clear_debug_info(source.program)
