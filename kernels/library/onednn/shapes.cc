@@ -7,27 +7,93 @@ namespace {
 
 constexpr int32_t kBF16 = 7, kF32 = 8;  // plan.fbs DType
 
-// Sizes of the batch dimensions and of the rows, and every tensor's strides in them (its columns apart).
-struct Outer {
+using Tensors = std::vector<const preheat_lib_tensor*>;
+constexpr size_t kResult = 0, kLeft = 1, kRight = 2, kResiduals = 3;  // places among the tensors of a product
+
+Tensors TensorsOf(const preheat_lib_call& call) {
+  Tensors tensors = {&call.result, &call.operands[0], &call.operands[1]};
+  for (int i = 0; i < call.num_epilogue; ++i) {
+    if (call.epilogue[i].op == PREHEAT_LIB_RESIDUAL) tensors.push_back(&call.epilogue[i].operand);
+  }
+  return tensors;
+}
+
+// Batch dimensions, and every tensor's strides in them.
+struct Batches {
   Dims sizes;
   std::vector<Dims> strides;  // one a tensor
 };
 
+// Rows of the result, and every tensor's stride from one to the next; the right operand's means nothing.
+struct Rows {
+  int64_t count;
+  Dims strides;
+};
+
 // Whether dimension d and the next are one in every tensor.
-bool Joinable(const Outer& outer, size_t d) {
-  return std::all_of(outer.strides.begin(), outer.strides.end(),
-                     [&](const Dims& strides) { return strides[d] == strides[d + 1] * outer.sizes[d + 1]; });
+bool Joinable(const Batches& batches, size_t d) {
+  return std::all_of(batches.strides.begin(), batches.strides.end(),
+                     [&](const Dims& strides) { return strides[d] == strides[d + 1] * batches.sizes[d + 1]; });
 }
 
-void Join(Outer& outer, size_t d) {
-  outer.sizes[d + 1] *= outer.sizes[d];
-  outer.sizes.erase(outer.sizes.begin() + d);
-  for (Dims& strides : outer.strides) strides.erase(strides.begin() + d);
+void Drop(Batches& batches, size_t d) {
+  batches.sizes.erase(batches.sizes.begin() + d);
+  for (Dims& strides : batches.strides) strides.erase(strides.begin() + d);
 }
 
-void Drop(Outer& outer, size_t d) {
-  outer.sizes.erase(outer.sizes.begin() + d);
-  for (Dims& strides : outer.strides) strides.erase(strides.begin() + d);
+void Join(Batches& batches, size_t d) {
+  batches.sizes[d + 1] *= batches.sizes[d];
+  Drop(batches, d);
+}
+
+// As few as the strides allow.
+Batches BatchesOf(const Tensors& tensors) {
+  const preheat_lib_tensor& c = *tensors[kResult];
+  const int rank = c.rank - 2;
+  Batches batches;
+  batches.sizes.assign(c.sizes, c.sizes + rank);
+  for (const preheat_lib_tensor* t : tensors) batches.strides.emplace_back(t->strides, t->strides + rank);
+  for (size_t d = batches.sizes.size(); d-- > 0;) {
+    if (batches.sizes[d] == 1) Drop(batches, d);
+  }
+  for (size_t d = batches.sizes.size(); d-- > 1;) {
+    if (Joinable(batches, d - 1)) Join(batches, d - 1);
+  }
+  return batches;
+}
+
+Rows RowsOf(const Tensors& tensors) {
+  const preheat_lib_tensor& c = *tensors[kResult];
+  Rows rows{c.sizes[c.rank - 2], {}};
+  for (const preheat_lib_tensor* t : tensors) rows.strides.push_back(t->strides[c.rank - 2]);
+  return rows;
+}
+
+// Whether the last batch dimension goes on where the rows end, and the right operand moves with neither.
+bool GoesOnWithRows(const Batches& batches, const Rows& rows) {
+  if (batches.sizes.empty() || batches.strides[kRight].back() != 0) return false;
+  if (rows.count == 1) return true;
+  for (size_t t = 0; t < batches.strides.size(); ++t) {
+    if (t != kRight && batches.strides[t].back() != rows.strides[t] * rows.count) return false;
+  }
+  return true;
+}
+
+void JoinWithRows(Batches& batches, Rows& rows) {
+  while (GoesOnWithRows(batches, rows)) {
+    for (size_t t = 0; t < batches.strides.size() && rows.count == 1; ++t) rows.strides[t] = batches.strides[t].back();
+    rows.count *= batches.sizes.back();
+    Drop(batches, batches.sizes.size() - 1);
+  }
+}
+
+// What the tensor has of them: size 1 where it is broadcast.
+Dims SizesIn(const Batches& batches, size_t tensor) {
+  Dims sizes = batches.sizes;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (batches.strides[tensor][d] == 0) sizes[d] = 1;
+  }
+  return sizes;
 }
 
 Dims With(Dims outer, std::initializer_list<int64_t> more) {
@@ -68,61 +134,24 @@ Desc Dense(const Dims& sizes, dnnl::memory::data_type type) {
 
 MatMulShape JoinBatches(const preheat_lib_call& call) {
   const preheat_lib_tensor &a = call.operands[0], &b = call.operands[1], &c = call.result;
-  const int rank = c.rank, batch = rank - 2;
-  const int64_t m = c.sizes[rank - 2], n = c.sizes[rank - 1], k = a.sizes[rank - 1];
-  std::vector<const preheat_lib_tensor*> tensors = {&c, &a, &b};
-  for (int i = 0; i < call.num_epilogue; ++i) {
-    if (call.epilogue[i].op == PREHEAT_LIB_RESIDUAL) tensors.push_back(&call.epilogue[i].operand);
-  }
-  Outer outer;
-  outer.sizes.assign(c.sizes, c.sizes + batch);
-  for (const preheat_lib_tensor* t : tensors) outer.strides.emplace_back(t->strides, t->strides + batch);
-  for (size_t d = outer.sizes.size(); d-- > 0;) {
-    if (outer.sizes[d] == 1) Drop(outer, d);
-  }
-  for (size_t d = outer.sizes.size(); d-- > 1;) {
-    if (Joinable(outer, d - 1)) Join(outer, d - 1);
-  }
-  // The last batch dimension and the rows, when b does not move with either.
-  int64_t rows = m;
-  Dims row_strides;
-  for (const preheat_lib_tensor* t : tensors) row_strides.push_back(t->strides[rank - 2]);
-  while (!outer.sizes.empty() && outer.strides[2].back() == 0) {
-    bool joins = true;
-    for (size_t t = 0; t < tensors.size(); ++t) {
-      joins = joins && (t == 2 || rows == 1 || outer.strides[t].back() == row_strides[t] * rows);
-    }
-    if (!joins) break;
-    if (rows == 1) {
-      for (size_t t = 0; t < tensors.size(); ++t) row_strides[t] = outer.strides[t].back();
-    }
-    rows *= outer.sizes.back();
-    Drop(outer, outer.sizes.size() - 1);
-  }
-  // Broadcast batches.
-  const auto sizes_of = [&](size_t t) {
-    Dims sizes = outer.sizes;
-    for (size_t d = 0; d < sizes.size(); ++d) {
-      if (outer.strides[t][d] == 0) sizes[d] = 1;
-    }
-    return sizes;
+  const int row = c.rank - 2, column = c.rank - 1;
+  const Tensors tensors = TensorsOf(call);
+  Batches batches = BatchesOf(tensors);
+  Rows rows = RowsOf(tensors);
+  JoinWithRows(batches, rows);
+  const auto strides = [&](size_t t) {
+    return With(batches.strides[t], {t == kRight ? b.strides[row] : rows.strides[t], tensors[t]->strides[column]});
   };
   MatMulShape shape;
-  shape.c_sizes = With(outer.sizes, {rows, n});
-  shape.c_strides = With(outer.strides[0], {row_strides[0], c.strides[rank - 1]});
-  shape.a_sizes = With(sizes_of(1), {rows, k});
-  shape.a_strides = With(outer.strides[1], {row_strides[1], a.strides[rank - 1]});
-  shape.b_sizes = With(sizes_of(2), {k, n});
-  shape.b_strides = With(outer.strides[2], {b.strides[rank - 2], b.strides[rank - 1]});
-  size_t t = 3;
-  for (int i = 0; i < call.num_epilogue; ++i) {
-    Dims strides;
-    if (call.epilogue[i].op == PREHEAT_LIB_RESIDUAL) {
-      strides = With(outer.strides[t], {row_strides[t], tensors[t]->strides[rank - 1]});
-      ++t;
-    }
-    shape.residual_strides.push_back(strides);
-  }
+  shape.c_sizes = With(batches.sizes, {rows.count, c.sizes[column]});
+  shape.c_strides = strides(kResult);
+  shape.a_sizes = With(SizesIn(batches, kLeft), {rows.count, a.sizes[column]});
+  shape.a_strides = strides(kLeft);
+  shape.b_sizes = With(SizesIn(batches, kRight), {a.sizes[column], c.sizes[column]});
+  shape.b_strides = strides(kRight);
+  size_t residual = kResiduals;
+  for (int i = 0; i < call.num_epilogue; ++i)
+    shape.residual_strides.push_back(call.epilogue[i].op == PREHEAT_LIB_RESIDUAL ? strides(residual++) : Dims());
   return shape;
 }
 
