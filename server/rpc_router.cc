@@ -15,6 +15,7 @@
 #include "compiler/support/error.h"
 #include "compiler/support/retry_after.h"
 #include "compiler/support/status_macros.h"
+#include "server/happens_before.h"
 #include "server/rpc/error_proto.h"
 
 namespace preheat::server {
@@ -78,13 +79,13 @@ class RpcRouter::Reactor : public grpc::ServerGenericBidiReactor, public Call {
   void Start(std::shared_ptr<Reactor> self, const RpcRouter& router,
              const grpc::GenericCallbackServerContext& context) {
     self_ = std::move(self);
-    Ordered();
+    HappensBefore(this);
     const Access access = method_ == nullptr ? Access::kUser : method_->access;
     absl::StatusOr<Identity> identity = router.Authorize(Metadata(context, "authorization"), access);
     if (!identity.ok()) return Finish(identity.status());
     identity_ = *std::move(identity);
     if (method_ == nullptr) return Finish(UnknownMethod(context.method()));
-    Ordered();
+    HappensBefore(this);
     StartRead(&received_);
   }
 
@@ -138,30 +139,26 @@ class RpcRouter::Reactor : public grpc::ServerGenericBidiReactor, public Call {
     std::shared_ptr<void> held;
   };
 
-  // gRPC begins no reaction before the one that caused it has ended, by means that ThreadSanitizer does not see: this
-  // says so.
-  void Ordered() { order_.fetch_add(1, std::memory_order_acq_rel); }
-
   void OnReadDone(bool ok) override {
-    Ordered();
+    Reaction reaction(this);
     if (!ok) return Finish(NoMessage());
     grpc::ByteBuffer bytes = std::move(received_);
     received_.Clear();
     large_ = bytes.Length() >= kLargeMessage;
-    Ordered();
     method_->serve(self_, bytes);
   }
 
   void OnWriteDone(bool ok) override {
+    Reaction reaction(this);
     std::lock_guard lock(mutex_);
     queue_.pop_front();
     if (!ok) queue_.clear();  // nobody reads any more
-    Ordered();
     if (!queue_.empty()) return StartWrite(&queue_.front().bytes);
     if (finished_) ServerBidiReactor::Finish(status_);
   }
 
   void OnCancel() override {
+    Reaction reaction(this);
     std::function<void()> tell;
     {
       std::lock_guard lock(mutex_);
@@ -172,7 +169,7 @@ class RpcRouter::Reactor : public grpc::ServerGenericBidiReactor, public Call {
   }
 
   void OnDone() override {
-    Ordered();
+    HappensAfter(this);  // and does not exist any more at the end
     const bool large = large_;
     self_.reset();
     if (large) malloc_trim(0);  // glibc keeps what a burst of large messages took
@@ -184,7 +181,6 @@ class RpcRouter::Reactor : public grpc::ServerGenericBidiReactor, public Call {
   grpc::ByteBuffer received_;
   std::shared_ptr<void> room_;  // of the thread that serves
   bool large_ = false;
-  std::atomic<int> order_{0};
   std::shared_ptr<Reactor> self_;  // until OnDone
   std::atomic<bool> cancelled_{false};
 
