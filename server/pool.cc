@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/support/error.h"
 #include "compiler/support/retry_after.h"
+#include "compiler/support/status_macros.h"
 #include "server/rpc/error_proto.h"
 
 namespace preheat::server {
@@ -44,6 +45,15 @@ absl::Status PastDeadline(std::chrono::milliseconds limit) {
                     .message = absl::StrCat("not done after ", limit.count() / 1000, " s"),
                     .where = "",
                     .fix = "raise task_deadline_seconds"});
+}
+
+absl::Status OtherToolchain(const v1::Toolchain& pool, const v1::Registration& worker) {
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   {.kind = "toolchain_mismatch",
+                    .message = absl::StrCat("this pool compiles with ", pool.ShortDebugString(), ", the worker with ",
+                                            worker.toolchain().ShortDebugString()),
+                    .where = worker.worker_id(),
+                    .fix = "give all workers of a server the same compiler"});
 }
 
 // "cpu:*" takes whatever starts with "cpu:".
@@ -100,6 +110,22 @@ void Pool::Run(Actions& actions) {
 
 absl::StatusOr<std::string> Pool::Submit(PoolTask task) {
   std::lock_guard lock(mutex_);
+  RETURN_IF_ERROR(MayQueue(task));
+  auto queued = std::make_shared<Task>();
+  queued->id = absl::StrCat("t", next_task_++);
+  queued->queued = std::chrono::steady_clock::now();
+  queued->task = std::move(task);
+  const bool request = queued->task.priority == PoolTask::Priority::kRequest;
+  const auto background = std::find_if(queue_.begin(), queue_.end(), [](const TaskPtr& t) {
+    return t->task.priority == PoolTask::Priority::kBackground;
+  });
+  queue_.insert(request ? background : queue_.end(), queued);
+  Dispatch();
+  if (request && std::count(queue_.begin(), queue_.end(), queued) > 0) Interrupt(queued->task.target);
+  return queued->id;
+}
+
+absl::Status Pool::MayQueue(const PoolTask& task) const {
   if (draining_) return Unavailable("draining", "the server is about to stop", "retry: another one takes over");
   const size_t waiting = task.priority == PoolTask::Priority::kRequest ? QueuedRequests() : queue_.size();
   if (waiting >= options_.max_queue) {
@@ -110,29 +136,14 @@ absl::StatusOr<std::string> Pool::Submit(PoolTask task) {
                                                          .fix = "ask again later, or give the server more workers"}),
         RetryAfter());
   }
-  if (!workers_.empty() && !AnyWorkerFor(task.target)) {
-    std::vector<std::string> targets;
-    for (const auto& [number, worker] : workers_) targets.push_back(worker.registration.target());
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     {.kind = "no_worker_for_target",
-                      .message = absl::StrCat("no worker compiles for ", task.target),
-                      .where = task.target,
-                      .fix = absl::StrCat("workers are there for ", absl::StrJoin(targets, ", "))});
-  }
-  auto queued = std::make_shared<Task>();
-  queued->id = absl::StrCat("t", next_task_++);
-  queued->queued = std::chrono::steady_clock::now();
-  queued->task = std::move(task);
-  auto at = queue_.end();
-  if (queued->task.priority == PoolTask::Priority::kRequest) {
-    at = std::find_if(queue_.begin(), queue_.end(),
-                      [](const TaskPtr& t) { return t->task.priority == PoolTask::Priority::kBackground; });
-  }
-  const bool request = queued->task.priority == PoolTask::Priority::kRequest;
-  queue_.insert(at, queued);
-  Dispatch();
-  if (request && std::count(queue_.begin(), queue_.end(), queued) > 0) Interrupt(queued->task.target);
-  return queued->id;
+  if (workers_.empty() || AnyWorkerFor(task.target)) return absl::OkStatus();
+  std::vector<std::string> targets;
+  for (const auto& [number, worker] : workers_) targets.push_back(worker.registration.target());
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   {.kind = "no_worker_for_target",
+                    .message = absl::StrCat("no worker compiles for ", task.target),
+                    .where = task.target,
+                    .fix = absl::StrCat("workers are there for ", absl::StrJoin(targets, ", "))});
 }
 
 // A request waits: a worker that verifies or tunes for nobody is to stop.
@@ -223,27 +234,20 @@ absl::StatusOr<int> Pool::Connect(const v1::Registration& registration, std::sha
         {.kind = "bad_registration", .message = "a worker says its id and its target", .where = "", .fix = ""});
   }
   if (!toolchain_ || workers_.empty()) toolchain_ = registration.toolchain();
-  if (toolchain_->SerializeAsString() != registration.toolchain().SerializeAsString()) {
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     {.kind = "toolchain_mismatch",
-                      .message = absl::StrCat("this pool compiles with ", toolchain_->ShortDebugString(),
-                                              ", the worker with ", registration.toolchain().ShortDebugString()),
-                      .where = registration.worker_id(),
-                      .fix = "give all workers of a server the same compiler"});
-  }
+  if (toolchain_->SerializeAsString() != registration.toolchain().SerializeAsString())
+    return OtherToolchain(*toolchain_, registration);
   if (default_target_.empty() || workers_.empty()) default_target_ = registration.target();
   if (known_.size() >= kMostKnownWorkers) known_.clear();
   v1::WorkerInfo& info = known_[registration.worker_id()];
   info.set_id(registration.worker_id());
   info.set_device(registration.device());
   info.set_target(registration.target());
-  Worker worker;
-  worker.number = next_worker_++;
+  const int number = next_worker_++;
+  Worker& worker = workers_[number];
+  worker.number = number;
   worker.registration = registration;
   worker.link = std::move(link);
   worker.heard = std::chrono::steady_clock::now();
-  int number = worker.number;
-  workers_.emplace(number, std::move(worker));
   Dispatch();
   return number;
 }

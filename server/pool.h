@@ -118,6 +118,7 @@ class Pool {
   void Kill(Worker& worker, std::string reason);
   void CheckMemory(Worker& worker, int64_t resident_bytes);
   std::chrono::milliseconds RetryAfter() const;
+  absl::Status MayQueue(const PoolTask& task) const;
   size_t QueuedRequests() const;
   TaskPtr Release(Worker& worker, const std::string& task_id);
   void HandleDone(Worker& worker, v1::WorkerMessage message, Actions& actions);

@@ -19,6 +19,34 @@ const char* Verified(v1::Evidence::State state) {
   return state == v1::Evidence::NOT_POSSIBLE ? "unable" : StateName(state);
 }
 
+Json EntryObject(const v1::Entry& entry) {
+  return {{"key", entry.key()},
+          {"name", entry.name()},
+          {"target", entry.target()},
+          {"generation", entry.generation()},
+          {"tuned", entry.tuned()},
+          {"verified", StateName(entry.verified())},
+          {"bytes", entry.bytes()},
+          {"created", Time(entry.created_unix_ms())},
+          {"last_used", Time(entry.last_used_unix_ms())},
+          {"hits", entry.hits()},
+          {"compile_seconds", Number(entry.compile_seconds())},
+          {"pinned", entry.pinned()},
+          {"withdrawn", entry.withdrawn()}};
+}
+
+std::vector<std::string> EntryRow(const v1::Entry& entry) {
+  return {entry.key().substr(0, 12),
+          entry.name(),
+          entry.target(),
+          absl::StrCat(entry.generation(), entry.tuned() ? "t" : "", entry.pinned() ? "p" : ""),
+          Verified(entry.verified()),
+          HumanBytes(entry.bytes()),
+          absl::StrCat(entry.hits()),
+          HumanSeconds(entry.compile_seconds()),
+          Age(entry.last_used_unix_ms())};
+}
+
 absl::StatusOr<Outcome> Ls(Context& context, bool all) {
   ASSIGN_OR_RETURN(v1::ListReply reply, context.client().List());
   Json entries = Json::array();
@@ -31,35 +59,17 @@ absl::StatusOr<Outcome> Ls(Context& context, bool all) {
                {.header = "hits", .right = true},
                {.header = "compile", .right = true, .optional = true},
                {.header = "used", .right = true}});
-  int64_t bytes = 0, hidden = 0;
+  int64_t bytes = 0;
   for (const v1::Entry& entry : reply.entries()) {
-    if (entry.withdrawn() && !all) {
-      ++hidden;
-      continue;
-    }
-    entries.push_back({{"key", entry.key()},
-                       {"name", entry.name()},
-                       {"target", entry.target()},
-                       {"generation", entry.generation()},
-                       {"tuned", entry.tuned()},
-                       {"verified", StateName(entry.verified())},
-                       {"bytes", entry.bytes()},
-                       {"created", Time(entry.created_unix_ms())},
-                       {"last_used", Time(entry.last_used_unix_ms())},
-                       {"hits", entry.hits()},
-                       {"compile_seconds", Number(entry.compile_seconds())},
-                       {"pinned", entry.pinned()},
-                       {"withdrawn", entry.withdrawn()}});
-    table.Add({entry.key().substr(0, 12), entry.name(), entry.target(),
-               absl::StrCat(entry.generation(), entry.tuned() ? "t" : "", entry.pinned() ? "p" : ""),
-               Verified(entry.verified()), HumanBytes(entry.bytes()), absl::StrCat(entry.hits()),
-               HumanSeconds(entry.compile_seconds()), Age(entry.last_used_unix_ms())});
+    if (entry.withdrawn() && !all) continue;
+    entries.push_back(EntryObject(entry));
+    table.Add(EntryRow(entry));
     bytes += entry.bytes();
   }
+  const size_t shown = entries.size(), hidden = static_cast<size_t>(reply.entries_size()) - shown;
   const std::string more = hidden > 0 ? absl::StrCat("; ", hidden, " withdrawn, see ls --all") : "";
-  return Outcome{{{"entries", entries}},
-                 absl::StrCat(table.empty() ? "" : table.Render(), reply.entries_size() - hidden, " entries, ",
-                              HumanBytes(bytes), more, "\n")};
+  return Outcome{{{"entries", std::move(entries)}},
+                 absl::StrCat(table.empty() ? "" : table.Render(), shown, " entries, ", HumanBytes(bytes), more, "\n")};
 }
 
 }  // namespace

@@ -115,10 +115,12 @@ absl::StatusOr<std::vector<std::vector<ModelProgram>>> LoadAll(std::vector<Bucke
   return loaded;
 }
 
+// "seq=128 batch=2"; "" where nothing is bound.
+std::string DimsText(const Bucket& bucket) { return absl::StrJoin(bucket.options.dims, " ", absl::PairFormatter("=")); }
+
 std::string Label(const Bucket& bucket) {
-  std::vector<std::string> dims;
-  for (const auto& [name, value] : bucket.options.dims) dims.push_back(absl::StrCat(name, "=", value));
-  return absl::StrCat(bucket.program->name, dims.empty() ? "" : " ", absl::StrJoin(dims, " "));
+  const std::string dims = DimsText(bucket);
+  return absl::StrCat(bucket.program->name, dims.empty() ? "" : " ", dims);
 }
 
 void RunAll(Context& context, std::vector<Bucket>& buckets) {
@@ -144,46 +146,50 @@ void RunAll(Context& context, std::vector<Bucket>& buckets) {
   for (std::thread& thread : threads) thread.join();
 }
 
-Outcome Summarize(const std::vector<Bucket>& buckets, double seconds, bool check) {
-  std::map<std::string, int> counts;
-  Json list = Json::array();
+Json BucketObject(const Bucket& bucket) {
+  Json dims = Json::object();
+  for (const auto& [name, value] : bucket.options.dims) dims[name] = value;
+  const std::string &key = bucket.result.key(), &target = bucket.result.manifest().target();
+  return {{"model", bucket.program->name},
+          {"dims", std::move(dims)},
+          {"target", target.empty() ? bucket.options.target : target},
+          {"key", key.empty() ? Json(nullptr) : Json(key)},
+          {"result", bucket.ResultText()},
+          {"seconds", Number(bucket.seconds)},
+          {"error", bucket.error.ok() ? Json(nullptr) : ErrorObject(bucket.error)}};
+}
+
+std::string BucketTable(const std::vector<Bucket>& buckets) {
   Table table({{.header = "model", .shrinks = true},
                {.header = "dimensions", .shrinks = true},
                {.header = "result"},
                {.header = "seconds", .right = true},
                {.header = "key"}});
-  std::string errors;
+  for (const Bucket& bucket : buckets) {
+    const std::string dims = DimsText(bucket), &key = bucket.result.key();
+    table.Add({bucket.program->name, dims.empty() ? "-" : dims, bucket.ResultText(), HumanSeconds(bucket.seconds),
+               key.empty() ? "-" : key.substr(0, 12)});
+  }
+  return table.Render();
+}
+
+Outcome Summarize(const std::vector<Bucket>& buckets, double seconds, bool check) {
+  std::map<std::string, int> counts;
+  Json list = Json::array();
+  std::string errors, line;
   for (const Bucket& bucket : buckets) {
     ++counts[bucket.ResultText()];
-    Json dims = Json::object();
-    std::vector<std::string> texts;
-    for (const auto& [name, value] : bucket.options.dims) {
-      dims[name] = value;
-      texts.push_back(absl::StrCat(name, "=", value));
-    }
-    const std::string key = bucket.result.key();
-    const std::string target =
-        bucket.result.manifest().target().empty() ? bucket.options.target : bucket.result.manifest().target();
-    list.push_back({{"model", bucket.program->name},
-                    {"dims", dims},
-                    {"target", target},
-                    {"key", key.empty() ? Json(nullptr) : Json(key)},
-                    {"result", bucket.ResultText()},
-                    {"seconds", Number(bucket.seconds)},
-                    {"error", bucket.error.ok() ? Json(nullptr) : ErrorObject(bucket.error)}});
-    table.Add({bucket.program->name, texts.empty() ? "-" : absl::StrJoin(texts, " "), bucket.ResultText(),
-               HumanSeconds(bucket.seconds), key.empty() ? "-" : key.substr(0, 12)});
+    list.push_back(BucketObject(bucket));
     if (!bucket.error.ok()) absl::StrAppend(&errors, Label(bucket), ": ", ErrorText(bucket.error));
   }
   Outcome outcome;
-  outcome.document = {{"buckets", list}};
-  std::string line;
+  outcome.document = {{"buckets", std::move(list)}};
   for (const char* name : {"hit", "compiled", "coalesced", "missing", "failed"}) {
     outcome.document[name] = counts[name];
     if (counts[name] > 0) absl::StrAppend(&line, line.empty() ? "" : ", ", counts[name], " ", name);
   }
   outcome.document["seconds"] = Number(seconds);
-  outcome.text = absl::StrCat(table.Render(), errors, line, " in ", HumanSeconds(seconds), "\n");
+  outcome.text = absl::StrCat(BucketTable(buckets), errors, line, " in ", HumanSeconds(seconds), "\n");
   outcome.exit_status = counts["failed"] > 0 || (check && counts["missing"] > 0) ? 1 : 0;
   return outcome;
 }

@@ -130,39 +130,61 @@ bool FitsDense(const ArchiveTensor& tensor, int64_t limit) {
   return true;
 }
 
+absl::Status NoSuchWeight(const std::string& name, const std::string& path) {
+  return MakeError(absl::StatusCode::kNotFound, {.kind = "no_such_weight",
+                                                 .message = absl::StrCat("the archive has no weight \"", name, "\""),
+                                                 .where = path,
+                                                 .fix = ""});
+}
+
+absl::Status PickledWeight(const std::string& name, const std::string& path) {
+  return MakeError(absl::StatusCode::kInvalidArgument,
+                   {.kind = "pickled_weight",
+                    .message = absl::StrCat("weight \"", name, "\" is a pickled Python object, which is never opened"),
+                    .where = path,
+                    .fix = "export plain tensors: no tensor subclass, no custom object"});
+}
+
 }  // namespace
 
 absl::StatusOr<ExportArchive> ExportArchive::Open(const std::string& path) {
-  ASSIGN_OR_RETURN(ZipFile zip, ZipFile::Open(path));
   ExportArchive archive;
-  archive.zip_ = std::move(zip);
+  ASSIGN_OR_RETURN(archive.zip_, ZipFile::Open(path));
   archive.path_ = path;
-  std::vector<std::string> models;
-  for (const std::string& name : archive.zip_.names()) {
-    const size_t at = name.find("models/");
-    if (at == std::string::npos || (at != 0 && name[at - 1] != '/') || !absl::EndsWith(name, ".json")) continue;
-    const std::string model(absl::StripSuffix(absl::string_view(name).substr(at + 7), ".json"));
-    // Files that a user added lie in <root>/extra/, and may be called anything.
-    if (model.find('/') != std::string::npos || name.find('/') < (at == 0 ? at : at - 1)) continue;
-    archive.root_ = name.substr(0, at);
-    archive.model_name_ = model;
-    models.push_back(name);
-  }
-  if (models.size() != 1) {
-    return Malformed(path, models.empty() ? absl::StrCat(path, " has no models/*.json: no archive of torch.export")
-                                          : absl::StrCat(path, " holds ", models.size(), " models; one is expected"));
-  }
-  const std::string byteorder = archive.root_ + "byteorder";
-  if (archive.zip_.Has(byteorder)) {
-    ASSIGN_OR_RETURN(std::string order, archive.zip_.Read(byteorder, 64));
-    if (order != "little") return Malformed(path, absl::StrCat("byte order \"", order, "\" is not supported"));
-  }
-  ASSIGN_OR_RETURN(*archive.model_.mutable_model_json(), archive.zip_.Read(models[0], kMaxModelBytes));
+  RETURN_IF_ERROR(archive.FindModel());
+  RETURN_IF_ERROR(archive.CheckByteOrder());
+  const std::string model = absl::StrCat(archive.root_, "models/", archive.model_name_, ".json");
+  ASSIGN_OR_RETURN(*archive.model_.mutable_model_json(), archive.zip_.Read(model, kMaxModelBytes));
   RETURN_IF_ERROR(archive.ReadConfig("data/weights/", absl::StrCat(archive.model_name_, "_weights_config.json")));
   RETURN_IF_ERROR(archive.ReadConfig("data/constants/", absl::StrCat(archive.model_name_, "_constants_config.json")));
   RETURN_IF_ERROR(archive.ReadSmallConstants());
   RETURN_IF_ERROR(archive.ReadDimNames());
   return archive;
+}
+
+absl::Status ExportArchive::FindModel() {
+  int models = 0;
+  for (const std::string& name : zip_.names()) {
+    const size_t at = name.find("models/");
+    if (at == std::string::npos || (at != 0 && name[at - 1] != '/') || !absl::EndsWith(name, ".json")) continue;
+    const std::string model(absl::StripSuffix(absl::string_view(name).substr(at + 7), ".json"));
+    // Files that a user added lie in <root>/extra/, and may be called anything.
+    if (model.find('/') != std::string::npos || name.find('/') < (at == 0 ? at : at - 1)) continue;
+    root_ = name.substr(0, at);
+    model_name_ = model;
+    ++models;
+  }
+  if (models == 1) return absl::OkStatus();
+  return Malformed(path_, models == 0 ? absl::StrCat(path_, " has no models/*.json: no archive of torch.export")
+                                      : absl::StrCat(path_, " holds ", models, " models; one is expected"));
+}
+
+absl::Status ExportArchive::CheckByteOrder() {
+  const std::string entry = root_ + "byteorder";
+  if (!zip_.Has(entry)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(std::string order, zip_.Read(entry, 64));
+  if (order == "little") return absl::OkStatus();
+  return Malformed(path_, absl::StrCat("byte order \"", order, "\" is not supported"));
 }
 
 absl::Status ExportArchive::ReadConfig(const std::string& folder, const std::string& config) {
@@ -214,34 +236,13 @@ absl::Status ExportArchive::ReadDimNames() {
 
 absl::StatusOr<ArchiveTensor> ExportArchive::Weight(const std::string& name) {
   const auto it = payloads_.find(name);
-  if (it == payloads_.end()) {
-    return MakeError(absl::StatusCode::kNotFound, {.kind = "no_such_weight",
-                                                   .message = absl::StrCat("the archive has no weight \"", name, "\""),
-                                                   .where = path_,
-                                                   .fix = ""});
-  }
+  if (it == payloads_.end()) return NoSuchWeight(name, path_);
   const Payload& payload = it->second;
-  if (payload.pickled) {
-    return MakeError(
-        absl::StatusCode::kInvalidArgument,
-        {.kind = "pickled_weight",
-         .message = absl::StrCat("weight \"", name, "\" is a pickled Python object, which is never opened"),
-         .where = path_,
-         .fix = "export plain tensors: no tensor subclass, no custom object"});
-  }
+  if (payload.pickled) return PickledWeight(name, path_);
   if (payload.file.empty())
     return Malformed(path_, absl::StrCat("weight \"", name, "\" has a type or shape that cannot be read"));
   ArchiveTensor tensor = payload.tensor;
-  tensor.storage = storages_[payload.file].lock();
-  if (tensor.storage == nullptr) {
-    std::string bytes;
-    // A tensor without elements may have no file of its own.
-    if (zip_.Has(payload.file)) {
-      ASSIGN_OR_RETURN(bytes, zip_.Read(payload.file, kMaxStorageBytes));
-    }
-    tensor.storage = std::make_shared<const std::string>(std::move(bytes));
-    storages_[payload.file] = tensor.storage;
-  }
+  ASSIGN_OR_RETURN(tensor.storage, Storage(payload.file));
   const int64_t extent = ExtentBytes(tensor, ElementBytes(tensor.dtype));
   if (extent == 0) tensor.offset_bytes = 0;
   if (tensor.offset_bytes + extent > static_cast<int64_t>(tensor.storage->size())) {
@@ -249,6 +250,18 @@ absl::StatusOr<ArchiveTensor> ExportArchive::Weight(const std::string& name) {
                      absl::StrCat("weight \"", name, "\" reaches past the end of its storage"));
   }
   return tensor;
+}
+
+absl::StatusOr<std::shared_ptr<const std::string>> ExportArchive::Storage(const std::string& file) {
+  if (std::shared_ptr<const std::string> read = storages_[file].lock()) return read;
+  std::string bytes;
+  // A tensor without elements may have no file of its own.
+  if (zip_.Has(file)) {
+    ASSIGN_OR_RETURN(bytes, zip_.Read(file, kMaxStorageBytes));
+  }
+  auto storage = std::make_shared<const std::string>(std::move(bytes));
+  storages_[file] = storage;
+  return storage;
 }
 
 absl::StatusOr<std::string> ExportArchive::SampleInputs() const {

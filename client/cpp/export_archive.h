@@ -45,6 +45,9 @@ class ExportArchive {
     bool pickled = false;
     ArchiveTensor tensor;  // without its storage
   };
+  absl::Status FindModel();
+  absl::Status CheckByteOrder();
+  absl::StatusOr<std::shared_ptr<const std::string>> Storage(const std::string& file);
   absl::Status ReadConfig(const std::string& folder, const std::string& config);
   absl::Status ReadSmallConstants();
   absl::Status ReadDimNames();
