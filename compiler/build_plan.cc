@@ -391,6 +391,9 @@ class PlanBuilder {
       step.frozen.push_back(Frozen(schedule::MemoryOf(node.operand(static_cast<int>(i)), layouts_, sizes_)));
     }
     step.result = WholeOperand(node.result());
+    for (size_t i = 1; i < node.results().size(); ++i) {
+      step.more_results.push_back(WholeOperand(node.result(static_cast<int>(i))));
+    }
     if (node.Has("stride")) {
       step.stride = node.Ints("stride");
       step.padding = node.Ints("padding");
@@ -402,14 +405,14 @@ class PlanBuilder {
     if (node.op() == Op::kFused) {
       for (const std::string& op : node.Strings("epilogue")) {
         artifact::Epilogue epilogue{op, std::nullopt};
-        if (op == "bias" || op == "residual" || op == "mask" || op == "values") {
+        if (ir::TakesOperand(op)) {
           ASSIGN_OR_RETURN(epilogue.operand, OperandOf(node.operand(static_cast<int>(operands++))));
         }
         step.epilogue.push_back(std::move(epilogue));
       }
     }
     if (node.Has("scale")) step.scale = node.Double("scale");
-    if (!prologue && step.op != "attention") AddSite(step);  // one provider only: nothing to choose
+    if (!prologue && !node.Has("scale")) AddSite(step);  // attention has one provider: nothing to choose
     Append(std::move(step), prologue);
     return absl::OkStatus();
   }

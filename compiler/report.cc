@@ -48,7 +48,9 @@ KernelReport CallRow(const artifact::LibraryStep& step, const artifact::Plan& pl
     const auto& w = step.operands[1].sizes;
     for (size_t i = 1; i < w.size(); ++i) summed = summed * w[i];
   }
-  if (step.op == "attention") summed = step.operands[0].sizes.back() + step.operands[1].sizes.back();
+  const Expr &width = step.operands[0].sizes.back(), &columns = step.operands[1].sizes.back();
+  if (step.op == "attention") summed = width + columns;
+  if (step.op == "attention_grad") summed = columns * 5;
   row.flops = 2 * AtLeast(ir::NumElements(step.result.sizes) * summed, graph);
   return row;
 }

@@ -59,9 +59,10 @@ struct Epilogue {
 };
 
 struct LibraryStep {
-  std::string op;  // "matmul", "conv", "conv_grad_input", "conv_grad_weight", "attention"
+  std::string op;  // "matmul", "conv", "conv_grad_input", "conv_grad_weight", "attention", "attention_grad"
   std::vector<Operand> operands;
   Operand result;
+  std::vector<Operand> more_results;
   std::vector<int64_t> stride, padding, dilation, output_padding;
   int64_t groups = 1;
   bool transposed = false;

@@ -97,6 +97,7 @@ plan::LibraryOp LibraryOpOf(const std::string& op) {
   if (op == "conv_grad_input") return plan::LibraryOp::ConvGradInput;
   if (op == "conv_grad_weight") return plan::LibraryOp::ConvGradWeight;
   if (op == "attention") return plan::LibraryOp::Attention;
+  if (op == "attention_grad") return plan::LibraryOp::AttentionGrad;
   return plan::LibraryOp::MatMul;
 }
 
@@ -108,7 +109,8 @@ plan::EpilogueOp EpilogueOpOf(const std::string& op) {
       {"tanh", plan::EpilogueOp::Tanh},          {"sigmoid", plan::EpilogueOp::Sigmoid},
       {"mask", plan::EpilogueOp::Mask},          {"causal", plan::EpilogueOp::Causal},
       {"softmax", plan::EpilogueOp::Softmax},    {"safe_softmax", plan::EpilogueOp::SafeSoftmax},
-      {"values", plan::EpilogueOp::Values}};
+      {"values", plan::EpilogueOp::Values},      {"gradient", plan::EpilogueOp::Gradient},
+      {"output", plan::EpilogueOp::Output},      {"log_sums", plan::EpilogueOp::LogSums}};
   return ops.at(op);
 }
 
@@ -230,11 +232,13 @@ class PlanWriter {
       epilogue.push_back(plan::CreateEpilogue(b_, EpilogueOpOf(e.op), operand));
     }
     auto result = WriteOperand(s.result);
+    std::vector<flatbuffers::Offset<plan::Operand>> more_results;
+    for (const Operand& more : s.more_results) more_results.push_back(WriteOperand(more));
     auto step = plan::CreateLibraryStep(
         b_, LibraryOpOf(s.op), b_.CreateVector(operands), result, b_.CreateVector(s.stride), b_.CreateVector(s.padding),
         b_.CreateVector(s.dilation), b_.CreateVector(s.output_padding), s.groups, s.transposed,
         b_.CreateVector(epilogue), b_.CreateVector(std::vector<uint8_t>(s.frozen.begin(), s.frozen.end())),
-        b_.CreateString(s.provider), 0, s.scale);
+        b_.CreateString(s.provider), 0, s.scale, b_.CreateVector(more_results));
     return plan::CreateStep(b_, plan::StepKind::LibraryStep, step.Union());
   }
 

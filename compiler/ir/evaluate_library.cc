@@ -104,54 +104,7 @@ double Activation(const std::string& name, double x) {
   return 1 / (1 + std::exp(-x));  // sigmoid
 }
 
-// One row of scores becomes weights.
-void Softmax(bool safe, double* row, int64_t n) {
-  double max = -INFINITY, total = 0;
-  for (int64_t j = 0; j < n; ++j) max = std::max(max, row[j]);
-  for (int64_t j = 0; j < n; ++j) total += row[j] = max == -INFINITY ? 0 : std::exp(row[j] - max);
-  for (int64_t j = 0; j < n; ++j) row[j] = total == 0 && safe ? 0 : row[j] / total;
-}
-
-// The masked scores of a row of q, in `row`.
-void Scores(const Evaluation& e, int64_t matrix, int64_t i, int64_t m, std::vector<double>& row) {
-  const HostTensor &q = e.in(0), &k = e.in(1);
-  const int64_t width = q.shape.back(), n = static_cast<int64_t>(row.size());
-  for (int64_t j = 0; j < n; ++j) {
-    row[j] = 0;
-    for (int64_t c = 0; c < width; ++c)
-      row[j] += q.Float((matrix * m + i) * width + c) * k.Float((matrix * width + c) * n + j);
-    row[j] *= e.node.Double("scale");
-    int next = 2;
-    for (const std::string& step : e.node.Strings("epilogue")) {
-      if (step == "causal" && j > i) row[j] = -INFINITY;
-      if (step != "mask") continue;
-      const HostTensor& mask = e.in(next++);
-      const int64_t at = (matrix * m + i) * n + j;
-      if (mask.dtype != DType::kBool) row[j] += mask.Float(at);
-      if (mask.dtype == DType::kBool && mask.Int(at) == 0) row[j] = -INFINITY;
-    }
-  }
-}
-
-Sums Attention(const Evaluation& e, const HostTensor& out) {
-  const HostTensor& v = e.in(static_cast<int>(e.node.operands().size()) - 1);
-  const std::vector<std::string>& steps = e.node.Strings("epilogue");
-  const bool safe = std::find(steps.begin(), steps.end(), "safe_softmax") != steps.end();
-  const int64_t f = out.shape.back(), m = out.shape[out.shape.size() - 2], n = e.in(1).shape.back();
-  Sums sums(out);
-  std::vector<double> row(n);
-  for (int64_t i = 0; f > 0 && i < out.elements() / f; ++i) {
-    Scores(e, i / m, i % m, m, row);
-    Softmax(safe, row.data(), n);
-    for (int64_t c = 0; c < f; ++c) {
-      for (int64_t j = 0; j < n; ++j) sums.floats[i * f + c] += row[j] * v.Float((i / m * n + j) * f + c);
-    }
-  }
-  return sums;
-}
-
 Sums Fused(const Evaluation& e, const HostTensor& out) {
-  if (e.node.String("base") == "attention") return Attention(e, out);
   bool conv = e.node.String("base") == "conv";
   Sums sums = conv ? Conv(e, out) : MatMul(e, out);
   std::vector<int64_t> strides = HostStrides(out.shape);
@@ -174,6 +127,7 @@ Sums Fused(const Evaluation& e, const HostTensor& out) {
 }  // namespace
 
 absl::Status EvaluateLibrary(Evaluation& e) {
+  if (e.node.op() == Op::kFused && e.node.Has("scale")) return EvaluateAttention(e);
   HostTensor& out = e.out();
   switch (e.node.op()) {
     case Op::kMatMul: MatMul(e, out).Store(out); break;

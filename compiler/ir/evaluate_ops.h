@@ -25,6 +25,7 @@ absl::Status EvaluateReduction(Evaluation& e);  // and scans, argmax, argmin, so
 absl::Status EvaluateView(Evaluation& e);
 absl::Status EvaluateIndexed(Evaluation& e);  // take, gather, scatter, put_rows
 absl::Status EvaluateLibrary(Evaluation& e);
+absl::Status EvaluateAttention(Evaluation& e);  // kFused with base "attention" or "attention_grad"
 
 // What pointwise operators do to two elements, for those that reduce by them. Integers wrap at 64 bits here
 // and at the dtype's width when they are stored.

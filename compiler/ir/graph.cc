@@ -66,6 +66,12 @@ bool IsBinaryPointwise(Op op) { return Between(op, Op::kAdd, Op::kGe); }
 bool IsPointwise(Op op) { return Between(op, Op::kNeg, Op::kWhere); }
 bool IsReduction(Op op) { return Between(op, Op::kReduceSum, Op::kArgMin); }
 bool IsView(Op op) { return Between(op, Op::kReshape, Op::kConcat); }
+bool TakesOperand(absl::string_view epilogue) {
+  for (absl::string_view name : {"bias", "residual", "mask", "values", "gradient", "output", "log_sums"}) {
+    if (epilogue == name) return true;
+  }
+  return false;
+}
 bool IsLibrary(Op op) { return Between(op, Op::kMatMul, Op::kFused); }
 
 Expr NumElements(absl::Span<const Expr> shape) {

@@ -61,12 +61,13 @@ const OpInfo& Info(Op op);
 std::optional<Op> ParseOp(absl::string_view name);
 int NumOps();
 
-bool IsUnaryPointwise(Op op);   // kNeg to kCast
-bool IsBinaryPointwise(Op op);  // kAdd to kGe
-bool IsPointwise(Op op);        // these and kWhere
-bool IsReduction(Op op);        // kReduceSum to kArgMin
-bool IsView(Op op);             // kReshape to kConcat
-bool IsLibrary(Op op);          // kMatMul to kFused
+bool IsUnaryPointwise(Op op);                   // kNeg to kCast
+bool IsBinaryPointwise(Op op);                  // kAdd to kGe
+bool IsPointwise(Op op);                        // these and kWhere
+bool IsReduction(Op op);                        // kReduceSum to kArgMin
+bool IsView(Op op);                             // kReshape to kConcat
+bool IsLibrary(Op op);                          // kMatMul to kFused
+bool TakesOperand(absl::string_view epilogue);  // a step of kFused
 
 // The type of a value: what is in it, not how it lies in memory. Intermediate values have no layout.
 struct TensorType {

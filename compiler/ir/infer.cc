@@ -92,7 +92,7 @@ absl::Status CheckIndex(const OpAttrs& a, const TensorType& index) {
 
 Types Declared(OpAttrs& a, absl::Span<const Value> operands, const std::vector<TensorType>& declared) {
   if (declared.empty() && a.op() != Op::kExtern) return a.Fail("result types must be declared");
-  if (declared.size() > 1 && a.op() != Op::kExtern) return a.Fail("has one result");
+  if (declared.size() > 1 && a.op() != Op::kExtern && a.op() != Op::kFused) return a.Fail("has one result");
   switch (a.op()) {
     case Op::kConstant: {
       ASSIGN_OR_RETURN(const std::string* data, a.Get<std::string>("data"));
@@ -122,7 +122,7 @@ Types Declared(OpAttrs& a, absl::Span<const Value> operands, const std::vector<T
       RETURN_IF_ERROR(a.Get<std::string>("call").status());
       break;
     }
-    default: RETURN_IF_ERROR(CheckLibraryDeclared(a, operands, declared[0]));
+    default: RETURN_IF_ERROR(CheckLibraryDeclared(a, operands, declared));
   }
   for (const TensorType& type : declared) RETURN_IF_ERROR(a.CheckSizes(type));
   return declared;

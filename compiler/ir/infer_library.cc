@@ -1,6 +1,7 @@
 #include "compiler/ir/infer_library.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/support/status_macros.h"
@@ -63,36 +64,69 @@ absl::StatusOr<TensorType> FusedBase(OpAttrs& a, absl::Span<const Value> operand
   ASSIGN_OR_RETURN(const std::string* base, a.Get<std::string>("base"));
   if (*base == "matmul") return MatMulType(a, operands[0].type(), operands[1].type());
   if (*base == "conv") return ConvType(a, operands[0].type(), operands[1].type());
-  return a.Fail("base is matmul, conv or attention");
+  return a.Fail("base is matmul, conv, attention or attention_grad");
 }
 
-// Masks, then perhaps causal, one softmax, the values, whose type is returned.
-absl::StatusOr<TensorType> CheckAttentionSteps(OpAttrs& a, absl::Span<const Value> extras, const TensorType& scores) {
-  ASSIGN_OR_RETURN(const std::vector<std::string>* steps, a.Get<std::vector<std::string>>("epilogue"));
-  size_t i = 0;
-  const auto is = [&](absl::string_view name) { return i < steps->size() && (*steps)[i] == name; };
-  for (; is("mask"); ++i, extras.remove_prefix(1)) {
+// Takes the masks and perhaps causal; returns the names that are left. `extras` loses the masks' operands.
+absl::StatusOr<absl::Span<const std::string>> AfterMasks(OpAttrs& a, absl::Span<const Value>& extras,
+                                                         const TensorType& scores) {
+  ASSIGN_OR_RETURN(const std::vector<std::string>* all, a.Get<std::vector<std::string>>("epilogue"));
+  absl::Span<const std::string> steps = *all;
+  for (; !steps.empty() && steps[0] == "mask"; steps.remove_prefix(1), extras.remove_prefix(1)) {
     if (extras.empty()) return a.Fail("lacks an operand for mask");
     const TensorType& mask = extras[0].type();
     if (mask.shape != scores.shape || (mask.dtype != scores.dtype && mask.dtype != DType::kBool)) {
       return a.Fail(absl::StrCat("a mask is ", mask.ToString(), " over scores ", scores.ToString()));
     }
   }
-  if (is("causal")) ++i;
-  if (!is("softmax") && !is("safe_softmax")) return a.Fail("attention's steps are masks, causal, a softmax, values");
-  ++i;
-  if (!is("values") || i + 1 != steps->size()) return a.Fail("attention ends in values");
-  if (extras.size() != 1) return a.Fail("has another number of operands than its epilogue takes");
-  return extras[0].type();
+  if (!steps.empty() && steps[0] == "causal") steps.remove_prefix(1);
+  return steps;
 }
 
-absl::StatusOr<TensorType> AttentionType(OpAttrs& a, absl::Span<const Value> operands) {
+absl::StatusOr<TensorType> ScoresType(OpAttrs& a, absl::Span<const Value> operands) {
   if (operands.size() < 2) return a.Fail("has no two operands for its base");
   ASSIGN_OR_RETURN(TensorType scores, MatMulType(a, operands[0].type(), operands[1].type()));
   if (scores.dtype != DType::kF32) return a.Fail("attention takes f32");
   RETURN_IF_ERROR(a.Get<double>("scale").status());
-  ASSIGN_OR_RETURN(TensorType values, CheckAttentionSteps(a, operands.subspan(2), scores));
-  return MatMulType(a, scores, values);
+  return scores;
+}
+
+TensorType LogSumsType(TensorType scores) {
+  scores.shape.back() = Expr(1);
+  return scores;
+}
+
+// The result, and the rows' log sums where two results are declared.
+absl::StatusOr<std::vector<TensorType>> AttentionTypes(OpAttrs& a, absl::Span<const Value> operands, size_t results) {
+  ASSIGN_OR_RETURN(const TensorType scores, ScoresType(a, operands));
+  absl::Span<const Value> extras = operands.subspan(2);
+  ASSIGN_OR_RETURN(const absl::Span<const std::string> steps, AfterMasks(a, extras, scores));
+  if (steps.size() != 2 || (steps[0] != "softmax" && steps[0] != "safe_softmax") || steps[1] != "values") {
+    return a.Fail("attention's steps are masks, causal, a softmax, values");
+  }
+  if (extras.size() != 1) return a.Fail("has another number of operands than its epilogue takes");
+  ASSIGN_OR_RETURN(const TensorType result, MatMulType(a, scores, extras[0].type()));
+  std::vector<TensorType> types = {result, LogSumsType(scores)};
+  if (results < 2) types.pop_back();
+  return types;
+}
+
+// The gradients of q, k and v.
+absl::StatusOr<std::vector<TensorType>> AttentionGradTypes(OpAttrs& a, absl::Span<const Value> operands) {
+  ASSIGN_OR_RETURN(const TensorType scores, ScoresType(a, operands));
+  absl::Span<const Value> extras = operands.subspan(2);
+  ASSIGN_OR_RETURN(const absl::Span<const std::string> steps, AfterMasks(a, extras, scores));
+  if (steps != absl::Span<const std::string>{std::vector<std::string>{"values", "gradient", "output", "log_sums"}}) {
+    return a.Fail("the gradient's steps are masks, causal, values, gradient, output, log_sums");
+  }
+  if (extras.size() != 4) return a.Fail("has another number of operands than its epilogue takes");
+  ASSIGN_OR_RETURN(const TensorType result, MatMulType(a, scores, extras[0].type()));
+  if (extras[1].type() != result || extras[2].type() != result || extras[3].type() != LogSumsType(scores)) {
+    return a.Fail(absl::StrCat("the gradient of ", result.ToString(), " has operands of other types"));
+  }
+  TensorType keys = operands[1].type();
+  std::swap(keys.shape[keys.rank() - 1], keys.shape[keys.rank() - 2]);
+  return std::vector{operands[0].type(), keys, extras[0].type()};
 }
 
 absl::Status CheckEpilogue(OpAttrs& a, absl::Span<const Value> extras, const TensorType& result, bool conv) {
@@ -123,6 +157,23 @@ absl::Status Expect(const OpAttrs& a, const TensorType& got, const TensorType& e
   return a.Fail(absl::StrCat(what, " is ", got.ToString(), ", not ", expected.ToString()));
 }
 
+absl::Status CheckFused(OpAttrs& a, absl::Span<const Value> operands, const std::vector<TensorType>& declared) {
+  ASSIGN_OR_RETURN(const std::string* base, a.Get<std::string>("base"));
+  std::vector<TensorType> expected;
+  if (*base == "attention") {
+    ASSIGN_OR_RETURN(expected, AttentionTypes(a, operands, declared.size()));
+  } else if (*base == "attention_grad") {
+    ASSIGN_OR_RETURN(expected, AttentionGradTypes(a, operands));
+  } else {
+    ASSIGN_OR_RETURN(TensorType result, FusedBase(a, operands));
+    RETURN_IF_ERROR(CheckEpilogue(a, operands.subspan(2), result, *base == "conv"));
+    expected = {result};
+  }
+  if (declared.size() != expected.size()) return a.Fail(absl::StrCat("has ", expected.size(), " results"));
+  for (size_t i = 0; i < expected.size(); ++i) RETURN_IF_ERROR(Expect(a, declared[i], expected[i], "a result"));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<TensorType>> InferMatMul(OpAttrs& a, absl::Span<const Value> operands) {
@@ -135,17 +186,10 @@ absl::StatusOr<std::vector<TensorType>> InferConv(OpAttrs& a, absl::Span<const V
   return std::vector{result};
 }
 
-absl::Status CheckLibraryDeclared(OpAttrs& a, absl::Span<const Value> operands, const TensorType& declared) {
-  if (a.op() == Op::kFused) {
-    ASSIGN_OR_RETURN(const std::string* base, a.Get<std::string>("base"));
-    if (*base == "attention") {
-      ASSIGN_OR_RETURN(TensorType result, AttentionType(a, operands));
-      return Expect(a, declared, result, "the result");
-    }
-    ASSIGN_OR_RETURN(TensorType result, FusedBase(a, operands));
-    RETURN_IF_ERROR(CheckEpilogue(a, operands.subspan(2), result, *base == "conv"));
-    return Expect(a, declared, result, "the result");
-  }
+absl::Status CheckLibraryDeclared(OpAttrs& a, absl::Span<const Value> operands,
+                                  const std::vector<TensorType>& all_declared) {
+  if (a.op() == Op::kFused) return CheckFused(a, operands, all_declared);
+  const TensorType& declared = all_declared[0];
   // A gradient has the type of what it is the gradient of, so a convolution of both gives grad's type.
   const TensorType& grad = operands[0].type();
   const TensorType& other = operands[1].type();

@@ -15,7 +15,8 @@ absl::StatusOr<std::vector<TensorType>> InferMatMul(OpAttrs& a, absl::Span<const
 absl::StatusOr<std::vector<TensorType>> InferConv(OpAttrs& a, absl::Span<const Value> operands);
 
 // Holds the declared type of conv_grad_input, conv_grad_weight or fused against what its operands allow.
-absl::Status CheckLibraryDeclared(OpAttrs& a, absl::Span<const Value> operands, const TensorType& declared);
+absl::Status CheckLibraryDeclared(OpAttrs& a, absl::Span<const Value> operands,
+                                  const std::vector<TensorType>& declared);
 
 }  // namespace preheat::ir
 

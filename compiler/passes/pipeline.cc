@@ -41,6 +41,7 @@ constexpr Pass kPasses[] = {
     {"eliminate_common", "after simplify, which makes equal what was only equivalent", EliminateCommon},
     {"eliminate_dead_code", "dead users keep attention from forming", EliminateDeadCode},
     {"form_attention", "before merge_matmul_views, which would take the scores' shape apart", FormAttention, For::kCpu},
+    {"form_attention_grad", "beside it", FormAttentionGrad, For::kCpu},
     {"fold_channel_scales", "before form_library_epilogues: a scale between would end its chains", FoldChannelScales},
     {"fold_narrow_norms", "beside it, for 16-bit floats", FoldNarrowNorms, For::kGpu},
     {"merge_matmul_views", "before form_library_epilogues, which fuses the matmul that it leaves", MergeMatmulViews},

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "kernels/device/parallel_for.h"
+#include "kernels/library/attention_parts.h"
 #include "kernels/library/micro_kernel.h"
 
 namespace preheat::library {
@@ -17,35 +18,6 @@ constexpr int64_t kBlockColumns = 256;  // a multiple of every nr
 constexpr int64_t kTaskRows = 480;      // at most: they share a block of packed keys and values
 constexpr int64_t kTasksAThread = 4;
 constexpr int64_t kWorthAThread = 1 << 16;  // multiplications
-constexpr int64_t kAlignment = 16;          // floats: 64 bytes
-
-int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
-// A stack of matrices in memory.
-struct Matrices {
-  explicit Matrices(const TensorSpec& t)
-      : sizes(t.sizes.begin(), t.sizes.end() - 2),
-        strides(t.strides.begin(), t.strides.end() - 2),
-        row(t.strides[t.rank() - 2]),
-        column(t.strides[t.rank() - 1]) {}
-
-  // Elements before the matrix of that number.
-  int64_t Offset(int64_t number) const {
-    int64_t offset = 0;
-    for (size_t i = sizes.size(); i-- > 0; number /= sizes[i]) offset += number % sizes[i] * strides[i];
-    return offset;
-  }
-
-  std::vector<int64_t> sizes, strides;
-  int64_t row, column;  // strides
-};
-
-struct Mask {
-  Matrices at;
-  bool chooses;     // bool: false hides
-  size_t epilogue;  // where its address is
-};
-
 // One thread's memory.
 struct Scratch {
   float* queries;      // [task rows, e], scaled
@@ -56,12 +28,9 @@ struct Scratch {
   float *max, *total;  // [task rows]: of the scores, and of their exponentials
 };
 
-// Rows of scores that belong together: of one matrix, or of a block of it.
+// Rows of one matrix of scores.
 struct Rows {
   int64_t matrix, begin, size;
-};
-struct Columns {
-  int64_t begin, size;
 };
 
 class AttentionCall : public PreparedCall {
@@ -70,9 +39,10 @@ class AttentionCall : public PreparedCall {
       : kernel_(HostMicroKernels().attention),
         threads_(std::max(1, MaxThreads())),
         q_(call.operands[0]),
-        k_(call.operands[1]),
+        k_(Matrices(call.operands[1]).Transposed()),
         v_(call.epilogue.back().operand),
         out_(call.result),
+        masks_(call),
         scale_(static_cast<float>(call.scale)),
         m_(call.operands[0].sizes[call.operands[0].rank() - 2]),
         e_(call.operands[0].sizes.back()),
@@ -80,14 +50,8 @@ class AttentionCall : public PreparedCall {
         f_(call.result.sizes.back()),
         padded_f_(RoundUp(f_, kernel_.nr)),
         values_(call.epilogue.size() - 1) {
-    for (size_t i = 0; i < call.epilogue.size(); ++i) {
-      const EpilogueSpec& step = call.epilogue[i];
-      if (step.op == PREHEAT_LIB_MASK) {
-        masks_.push_back({Matrices(step.operand), step.operand.dtype == static_cast<int32_t>(DType::kBool), i});
-      }
-      causal_ |= step.op == PREHEAT_LIB_CAUSAL;
-      safe_ |= step.op == PREHEAT_LIB_SAFE_SOFTMAX;
-    }
+    for (const EpilogueSpec& step : call.epilogue) safe_ |= step.op == PREHEAT_LIB_SAFE_SOFTMAX;
+    if (!call.more_results.empty()) log_sums_ = Matrices(call.more_results[0]);
     for (int64_t size : out_.sizes) batch_ *= size;
     const int64_t parts = std::max<int64_t>(1, kTasksAThread * threads_ / std::max<int64_t>(1, batch_));
     task_rows_ = std::clamp(RoundUp((m_ + parts - 1) / parts, kBlockRows), kBlockRows, kTaskRows);
@@ -102,7 +66,6 @@ class AttentionCall : public PreparedCall {
   absl::Status Pack(int, const void*, void*) const override { return absl::InternalError("nothing is packed"); }
 
   absl::Status Run(const preheat_lib_addresses& addresses) const override {
-    if (f_ == 0) return absl::OkStatus();
     const int64_t tasks = batch_ * tasks_a_matrix_, work = std::max<int64_t>(1, task_rows_ * n_ * (e_ + f_));
     const int threads = std::min(threads_, ThreadsFor(tasks, std::max<int64_t>(1, kWorthAThread / work)));
     const Job job{this, &addresses};
@@ -127,7 +90,7 @@ class AttentionCall : public PreparedCall {
     *used = 0;
     const auto take = [&](int64_t floats) {
       float* at = from != nullptr ? from + *used : nullptr;
-      *used += RoundUp(floats, kAlignment);
+      *used += RoundUp(floats, kVectorFloats);
       return at;
     };
     Scratch s;
@@ -147,11 +110,13 @@ class AttentionCall : public PreparedCall {
     int64_t used;
     const Scratch s = Divide(static_cast<float*>(addresses.scratch) + thread * thread_floats_, &used);
     ReadQueries(addresses, rows, s);
-    const int64_t end = causal_ ? std::min(n_, rows.begin + rows.size) : n_;
+    const float* keys = static_cast<const float*>(addresses.operands[1]) + k_.Offset(rows.matrix);
+    const float* values = static_cast<const float*>(addresses.epilogue[values_]) + v_.Offset(rows.matrix);
+    const int64_t end = masks_.SeenBefore(rows.begin + rows.size, {0, n_});
     for (int64_t begin = 0; begin < end; begin += kBlockColumns) {
-      const Columns columns{begin, std::min(kBlockColumns, end - begin)};
-      PackKeys(addresses, rows.matrix, columns, s.keys);
-      PackValues(addresses, rows.matrix, columns, s.values);
+      const Span columns{begin, std::min(kBlockColumns, end - begin)};
+      PackTransposedPanels(keys, k_, columns, e_, kernel_.nr, s.keys);
+      PackPanels(values, v_, columns, f_, kernel_.nr, s.values);
       for (int64_t i = 0; i < rows.size; i += kBlockRows) {
         AddBlock(addresses, {rows.matrix, rows.begin + i, std::min(kBlockRows, rows.size - i)}, columns, At(s, i));
       }
@@ -170,10 +135,7 @@ class AttentionCall : public PreparedCall {
 
   void ReadQueries(const preheat_lib_addresses& addresses, Rows rows, const Scratch& s) const {
     const float* from = static_cast<const float*>(addresses.operands[0]) + q_.Offset(rows.matrix);
-    for (int64_t i = 0; i < rows.size; ++i) {
-      const float* row = from + (rows.begin + i) * q_.row;
-      for (int64_t c = 0; c < e_; ++c) s.queries[i * e_ + c] = row[c * q_.column] * scale_;
-    }
+    CopyRows(from, q_, {rows.begin, rows.size}, e_, scale_, s.queries);
     const int64_t padded = RoundUp(rows.size, kernel_.mr);
     std::fill(s.queries + rows.size * e_, s.queries + padded * e_, 0.0F);
     std::fill(s.sums, s.sums + padded * padded_f_, 0.0F);
@@ -181,38 +143,11 @@ class AttentionCall : public PreparedCall {
     std::fill(s.total, s.total + rows.size, 0.0F);
   }
 
-  void PackKeys(const preheat_lib_addresses& addresses, int64_t matrix, Columns columns, float* to) const {
-    const int64_t nr = kernel_.nr;
-    const float* from =
-        static_cast<const float*>(addresses.operands[1]) + k_.Offset(matrix) + columns.begin * k_.column;
-    for (int64_t j = 0; j < columns.size; j += nr, from += nr * k_.column, to += nr * e_) {
-      const int64_t here = std::min(nr, columns.size - j);
-      if (here < nr) std::fill(to, to + nr * e_, 0.0F);
-      for (int64_t c = 0; c < here; ++c) {
-        for (int64_t k = 0; k < e_; ++k) to[k * nr + c] = from[c * k_.column + k * k_.row];
-      }
-    }
-  }
-
-  void PackValues(const preheat_lib_addresses& addresses, int64_t matrix, Columns rows, float* to) const {
-    const int64_t nr = kernel_.nr;
-    const void* address = addresses.epilogue[values_];
-    const float* from = static_cast<const float*>(address) + v_.Offset(matrix) + rows.begin * v_.row;
-    for (int64_t j = 0; j < f_; j += nr) {
-      const int64_t here = std::min(nr, f_ - j);
-      for (int64_t i = 0; i < rows.size; ++i, to += nr) {
-        const float* row = from + i * v_.row + j * v_.column;
-        for (int64_t c = 0; c < here; ++c) to[c] = row[c * v_.column];
-        std::fill(to + here, to + nr, 0.0F);
-      }
-    }
-  }
-
   // Scores of a block, their weights, and what these add to the rows' sums.
-  void AddBlock(const preheat_lib_addresses& addresses, Rows rows, Columns columns, const Scratch& s) const {
+  void AddBlock(const preheat_lib_addresses& addresses, Rows rows, Span columns, const Scratch& s) const {
     const int64_t mr = kernel_.mr, nr = kernel_.nr, all = columns.size;
-    if (causal_) columns.size = std::min(columns.size, rows.begin + rows.size - columns.begin);
-    if (columns.size <= 0) return;
+    columns.size = masks_.SeenBefore(rows.begin + rows.size, columns);
+    if (columns.size == 0) return;
     for (int64_t i = 0; i < rows.size; i += mr) {
       float* scores = s.scores + i * kBlockColumns;
       for (int64_t j = 0; j < columns.size; j += nr) {
@@ -229,14 +164,12 @@ class AttentionCall : public PreparedCall {
   }
 
   // Row i of the block: scores to weights, as far as the row sees them, and what came before to the new maximum.
-  void WeighRow(const preheat_lib_addresses& addresses, Rows rows, int64_t i, Columns columns, const Scratch& s) const {
+  void WeighRow(const preheat_lib_addresses& addresses, Rows rows, int64_t i, Span columns, const Scratch& s) const {
     float* scores = s.scores + i * kBlockColumns;
     const int64_t row = rows.begin + i;
-    const int64_t seen = causal_ ? std::clamp<int64_t>(row + 1 - columns.begin, 0, columns.size) : columns.size;
+    const int64_t seen = masks_.Seen(row, columns);
     if (seen > 0) {
-      for (const Mask& mask : masks_) {
-        Hide(mask, addresses.epilogue[mask.epilogue], rows.matrix, row, {columns.begin, seen}, scores);
-      }
+      masks_.Apply(addresses.epilogue, rows.matrix, row, {columns.begin, seen}, scores);
       const float before = s.max[i];
       const float total = kernel_.weigh(seen, scores, &s.max[i]);
       const float factor = s.max[i] == before ? 1 : std::exp(before - s.max[i]);
@@ -244,24 +177,6 @@ class AttentionCall : public PreparedCall {
       if (factor != 1) kernel_.scale(f_, factor, s.sums + i * padded_f_);
     }
     std::fill(scores + seen, scores + columns.size, 0.0F);
-  }
-
-  static void Hide(const Mask& mask, const void* address, int64_t matrix, int64_t row, Columns columns, float* scores) {
-    const int64_t offset = mask.at.Offset(matrix) + row * mask.at.row + columns.begin * mask.at.column;
-    const int64_t step = mask.at.column;
-    if (mask.chooses) {
-      const uint8_t* from = static_cast<const uint8_t*>(address) + offset;
-      for (int64_t j = 0; j < columns.size; ++j) {
-        scores[j] = from[j * step] != 0 ? scores[j] : -std::numeric_limits<float>::infinity();
-      }
-      return;
-    }
-    const float* from = static_cast<const float*>(address) + offset;
-    if (step == 1) {
-      for (int64_t j = 0; j < columns.size; ++j) scores[j] += from[j];
-    } else {
-      for (int64_t j = 0; j < columns.size; ++j) scores[j] += from[j * step];
-    }
   }
 
   void WriteResult(const preheat_lib_addresses& addresses, Rows rows, const Scratch& s) const {
@@ -272,16 +187,22 @@ class AttentionCall : public PreparedCall {
       float* row = to + (rows.begin + i) * out_.row;
       for (int64_t c = 0; c < f_; ++c) row[c * out_.column] = s.sums[i * padded_f_ + c] * factor;
     }
+    if (!log_sums_) return;
+    float* sums = static_cast<float*>(addresses.more_results[0]) + log_sums_->Offset(rows.matrix);
+    for (int64_t i = 0; i < rows.size; ++i) {
+      sums[(rows.begin + i) * log_sums_->row] = std::log(s.total[i]) + s.max[i];
+    }
   }
 
   const AttentionKernel kernel_;
   const int threads_;  // that scratch is made for
   const Matrices q_, k_, v_, out_;
+  const Masks masks_;
   const float scale_;
   const int64_t m_, e_, n_, f_, padded_f_;
-  std::vector<Mask> masks_;
+  std::optional<Matrices> log_sums_;
   size_t values_;  // the epilogue that gives v
-  bool causal_ = false, safe_ = false;
+  bool safe_ = false;
   int64_t batch_ = 1, task_rows_ = 0, tasks_a_matrix_ = 0, thread_floats_ = 0;
 };
 

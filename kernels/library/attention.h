@@ -14,7 +14,8 @@ namespace preheat::library {
 //   CAUSAL (once at most)     row i sees the columns up to i
 //   SOFTMAX or SAFE_SOFTMAX   along rows; of a row without anything to see, NaN or zeros
 //   VALUES                    operand v [b..., n, f]; the result is weights * v
-// A result for n = 0 is zero.
+// A result for n = 0 is zero. A second result, if there is one, is [b..., m, 1]: the logarithms of the rows' sums of
+// exp(score).
 //
 // Keys and values are walked through in blocks, with a running maximum and sum for each row (Milakov and Gimelshein,
 // "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022).

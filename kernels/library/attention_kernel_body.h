@@ -7,12 +7,13 @@ typedef float Floats __attribute__((vector_size(PREHEAT_VECTOR_BYTES), may_alias
 typedef int32_t Ints __attribute__((vector_size(PREHEAT_VECTOR_BYTES), may_alias));
 constexpr int kFloats = PREHEAT_VECTOR_BYTES / static_cast<int>(sizeof(float));
 
-// exp(x) for x <= 0 within 2 ulp; what is under the smallest normal number is 0; NaN stays. x = n ln 2 + r with
-// |r| <= ln 2 / 2, and exp(r) by its series to r^7, whose rest is under 6e-9 there (Cody and Waite's reduction).
-inline Floats ExpOfNegative(Floats x) {
-  constexpr float kLowest = -87.33654f, kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
-  const Floats lowest = Floats{} + kLowest;
-  const Floats bounded = x < lowest ? lowest : x;
+// exp(x) within 2 ulp; what is under 2^-125 is 0; NaN stays. x = n ln 2 + r with |r| <= ln 2 / 2, and exp(r) by its
+// series to r^7, whose rest is under 6e-9 there (Cody and Waite's reduction).
+inline Floats Exp(Floats x) {
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+  const Floats lowest = Floats{} - 86.6f, highest = Floats{} + 88.73f;
+  Floats bounded = x < lowest ? lowest : x;
+  bounded = bounded > highest ? highest : bounded;
   const Floats rounded = bounded * 1.44269504f + kRound;
   const Floats n = rounded - kRound;
   const Floats r = bounded - n * 0.693359375f + n * 2.12194440e-4f;
@@ -24,9 +25,9 @@ inline Floats ExpOfNegative(Floats x) {
   p = p * r + 1.0f;
   p = p * r + 1.0f;
   const Floats round = Floats{} + kRound;
-  const Ints exponent = reinterpret_cast<const Ints&>(rounded) - reinterpret_cast<const Ints&>(round) + 127;
+  const Ints exponent = reinterpret_cast<const Ints&>(rounded) - reinterpret_cast<const Ints&>(round) + 126;
   const Ints power = exponent << 23;
-  const Floats result = p * reinterpret_cast<const Floats&>(power);
+  const Floats result = p * reinterpret_cast<const Floats&>(power) * 2.0f;  // in two steps: 2^128 has no float
   return x < lowest ? Floats{} : result;
 }
 
@@ -67,7 +68,7 @@ float Weigh(int64_t n, float* scores, float* max) {
   Floats sums = {};
   for (int64_t j = 0; j < n; j += kFloats) {
     Floats& s = *reinterpret_cast<Floats*>(scores + j);
-    s = ExpOfNegative(s - base);
+    s = Exp(s - base);
     sums += s;
   }
   return SumOfLanes(sums);
@@ -77,9 +78,45 @@ void Scale(int64_t n, float factor, float* row) {
   for (int64_t j = 0; j < n; j += kFloats) *reinterpret_cast<Floats*>(row + j) *= factor;
 }
 
+void Differentiate(int64_t n, float log_sum, float dot, float* scores, float* products) {
+  const Floats hidden = Floats{} - __builtin_inff();
+  for (int64_t j = 0; j < n; j += kFloats) {
+    Floats &score = *reinterpret_cast<Floats*>(scores + j), &product = *reinterpret_cast<Floats*>(products + j);
+    score = score == hidden ? Floats{} : Exp(score - log_sum);
+    product = score * (product - dot);
+  }
+}
+
+// Columns of `a` as they lie: c[Rows x nr] += a' * b with a[k * lda + i].
+template <int Rows, int Vectors>
+void RunColumns(int64_t depth, const float* a, int64_t lda, const float* b, float* c, int64_t ldc) {
+  Floats sums[Rows][Vectors] = {};
+  for (int64_t k = 0; k < depth; ++k, a += lda, b += Vectors * kFloats) {
+    Floats right[Vectors];
+#pragma GCC unroll 8
+    for (int j = 0; j < Vectors; ++j) right[j] = *reinterpret_cast<const Floats*>(b + j * kFloats);
+#pragma GCC unroll 16
+    for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 8
+      for (int j = 0; j < Vectors; ++j) sums[i][j] += a[i] * right[j];
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 8
+    for (int j = 0; j < Vectors; ++j) *reinterpret_cast<Floats*>(c + i * ldc + j * kFloats) += sums[i][j];
+  }
+}
+
 constexpr AttentionKernel Attention() {
-  return {PREHEAT_ROWS, 2 * kFloats, &RunRows<float, PREHEAT_ROWS, 2>, &RunRows<float, PREHEAT_ROWS, 2, false>,
-          &Weigh,       &Scale};
+  return {PREHEAT_ROWS,
+          2 * kFloats,
+          &RunRows<float, PREHEAT_ROWS, 2>,
+          &RunRows<float, PREHEAT_ROWS, 2, false>,
+          &RunColumns<PREHEAT_ROWS, 2>,
+          &Weigh,
+          &Scale,
+          &Differentiate};
 }
 
 }  // namespace

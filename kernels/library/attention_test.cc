@@ -122,7 +122,8 @@ void CheckRow(const CallSpec& call, const HostData& got, const std::vector<doubl
   }
 }
 
-HostData RunCall(const CallSpec& call, const HostData& q, const HostData& k, const std::vector<HostData>& epilogue) {
+HostData RunCall(const CallSpec& call, const HostData& q, const HostData& k, const std::vector<HostData>& epilogue,
+                 std::vector<HostData>* more_results = nullptr) {
   HostData result(call.result);
   absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = Prepare(call, "");
   EXPECT_TRUE(prepared.ok()) << prepared.status();
@@ -134,6 +135,12 @@ HostData RunCall(const CallSpec& call, const HostData& q, const HostData& k, con
   addresses.operands[1] = k.bytes.data();
   addresses.epilogue = pointers.data();
   addresses.result = result.bytes.data();
+  std::vector<void*> more;
+  for (size_t i = 0; i < call.more_results.size(); ++i) {
+    more_results->emplace_back(call.more_results[i]);
+    more.push_back(more_results->back().bytes.data());
+  }
+  addresses.more_results = more.data();
   addresses.scratch = AllocateAligned((*prepared)->scratch_bytes());
   EXPECT_TRUE((*prepared)->Run(addresses).ok());
   FreeAligned(addresses.scratch);
@@ -171,6 +178,118 @@ TEST(Attention, LongRowsAreWalkedInBlocks) {
   for (unsigned seed = 0; seed < 8 && !HasFailure(); ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     CheckRandomCall(seed, {525, 530, 5, 3});
+  }
+}
+
+// The gradients by differences of the definition: d(sum of result * g) / d(element) for a few elements.
+double Loss(const CallSpec& call, const HostData& q, const HostData& k, const std::vector<HostData>& epilogue,
+            const HostData& g) {
+  double loss = 0;
+  std::vector<int64_t> rows = call.result.sizes;
+  rows.back() = 1;
+  ForEachIndex(rows, [&](const std::vector<int64_t>& index) {
+    const std::vector<double> weights = WeightsOf(call, q, k, epilogue, index);
+    for (int64_t c = 0; c < call.result.sizes.back(); ++c) {
+      std::vector<int64_t> at = index, value = index;
+      at.back() = value.back() = c;
+      double sum = 0;
+      for (size_t j = 0; j < weights.size(); ++j) {
+        value[value.size() - 2] = static_cast<int64_t>(j);
+        sum += weights[j] * epilogue.back().Get(OffsetOf(epilogue.back().spec, value));
+      }
+      loss += sum * g.Get(OffsetOf(g.spec, at));
+    }
+  });
+  return loss;
+}
+
+// A forward call, and the gradient's call of the same operands.
+struct Pair {
+  CallSpec forward, gradient;
+  HostData q, k, g, output, log_sums;
+  std::vector<HostData> epilogue;  // of forward
+};
+
+Pair RandomPair(Random& random, Sizes s) {
+  Pair pair;
+  CallSpec& call = pair.forward = RandomCall(random, s);
+  for (TensorSpec* t : {&call.operands[0], &call.operands[1], &call.epilogue.back().operand}) {
+    *t = Stack(random, kF32, {t->sizes.begin(), t->sizes.end() - 2}, t->sizes[t->rank() - 2], t->sizes.back(), false);
+  }
+  call.epilogue[call.epilogue.size() - 2].op = PREHEAT_LIB_SAFE_SOFTMAX;
+  const std::vector<int64_t> batch(call.result.sizes.begin(), call.result.sizes.end() - 2);
+  call.more_results = {Stack(random, kF32, batch, s.m, 1, false)};
+  pair.q = Filled(random, call.operands[0]);
+  pair.k = Filled(random, call.operands[1]);
+  for (const EpilogueSpec& step : call.epilogue) {
+    pair.epilogue.push_back(Filled(random, TakesOperand(step.op) ? step.operand : TensorSpec{kF32, {1}, {1}}));
+  }
+  std::vector<HostData> more;
+  pair.output = RunCall(call, pair.q, pair.k, pair.epilogue, &more);
+  pair.log_sums = more[0];
+  pair.g = Filled(random, Stack(random, kF32, batch, s.m, s.f, true));
+  CallSpec& grad = pair.gradient = call;
+  grad.op = PREHEAT_LIB_ATTENTION_GRAD;
+  grad.epilogue.erase(grad.epilogue.end() - 2);
+  grad.epilogue.push_back({PREHEAT_LIB_GRADIENT, pair.g.spec});
+  grad.epilogue.push_back({PREHEAT_LIB_OUTPUT, call.result});
+  grad.epilogue.push_back({PREHEAT_LIB_LOG_SUMS, call.more_results[0]});
+  grad.result = Stack(random, kF32, batch, s.m, s.e, false);
+  grad.more_results = {Stack(random, kF32, batch, s.n, s.e, false), Stack(random, kF32, batch, s.n, s.f, false)};
+  return pair;
+}
+
+// `element` of `of`, a part of the pair, has the derivative `got`.
+void CheckDerivative(const Pair& pair, HostData& of, int64_t element, double got) {
+  const double before = of.Get(element), step = 1.0 / 64;
+  of.Set(element, before + step);
+  const double above = Loss(pair.forward, pair.q, pair.k, pair.epilogue, pair.g);
+  of.Set(element, before - step);
+  const double below = Loss(pair.forward, pair.q, pair.k, pair.epilogue, pair.g);
+  of.Set(element, before);
+  const double want = (above - below) / (2 * step);
+  EXPECT_NEAR(got, want, 2e-3 * (std::abs(want) + 1));
+}
+
+void CheckGradients(unsigned seed, Sizes sizes) {
+  Random random(seed);
+  Pair pair = RandomPair(random, sizes);
+  std::vector<HostData> epilogue = pair.epilogue, more;
+  epilogue.erase(epilogue.end() - 2);
+  epilogue.insert(epilogue.end(), {pair.g, pair.output, pair.log_sums});
+  const HostData dq = RunCall(pair.gradient, pair.q, pair.k, epilogue, &more);
+  if (testing::Test::HasFailure()) return;
+  const auto element = [&](const TensorSpec& t) {
+    std::vector<int64_t> index;
+    for (int64_t size : t.sizes) index.push_back(Pick(random, 0, size - 1));
+    return index;
+  };
+  for (int i = 0; i < 4; ++i) {
+    std::vector<int64_t> at = element(dq.spec);
+    CheckDerivative(pair, pair.q, OffsetOf(pair.q.spec, at), dq.Get(OffsetOf(dq.spec, at)));
+    at = element(more[1].spec);
+    CheckDerivative(pair, pair.epilogue.back(), OffsetOf(pair.epilogue.back().spec, at),
+                    more[1].Get(OffsetOf(more[1].spec, at)));
+    at = element(more[0].spec);
+    std::vector<int64_t> transposed = at;
+    std::swap(transposed[at.size() - 1], transposed[at.size() - 2]);
+    CheckDerivative(pair, pair.k, OffsetOf(pair.k.spec, transposed), more[0].Get(OffsetOf(more[0].spec, at)));
+  }
+}
+
+TEST(Attention, GradientsAgreeWithDifferences) {
+  for (unsigned seed = 0; seed < 60 && !HasFailure(); ++seed) {
+    Random random(seed);
+    const Sizes s{Pick(random, 1, 20), Pick(random, 1, 20), Pick(random, 1, 40), Pick(random, 1, 40)};
+    SCOPED_TRACE(absl::StrCat("seed ", seed, ": ", s.m, " ", s.n, " ", s.e, " ", s.f));
+    CheckGradients(seed, s);
+  }
+}
+
+TEST(Attention, GradientsOfLongRows) {
+  for (unsigned seed = 0; seed < 3 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    CheckGradients(seed, {101, 395, 3, 2});
   }
 }
 

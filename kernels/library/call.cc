@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 
@@ -148,37 +149,70 @@ absl::Status CheckMask(const CallSpec& call, const TensorSpec& mask) {
   return mask.sizes == scores ? absl::OkStatus() : Bad("attention: a mask has not the shape of the scores");
 }
 
-// What follows the scores: masks, then perhaps causal, one softmax, the values.
-absl::Status CheckAttentionSteps(const CallSpec& call) {
-  int last = PREHEAT_LIB_MASK;
-  for (const EpilogueSpec& step : call.epilogue) {
-    const bool again = step.op == PREHEAT_LIB_MASK && last == PREHEAT_LIB_MASK;
-    const bool after_softmax = last == PREHEAT_LIB_SOFTMAX || last == PREHEAT_LIB_SAFE_SOFTMAX;
-    const bool forward =
-        step.op > last && step.op <= PREHEAT_LIB_VALUES && after_softmax == (step.op == PREHEAT_LIB_VALUES);
-    if (!again && !forward) return Bad("attention: steps out of order");
-    if (step.op == PREHEAT_LIB_MASK) RETURN_IF_ERROR(CheckMask(call, step.operand));
-    last = step.op;
+// The steps in their order: masks, then perhaps causal, and the tail, which ends the list.
+absl::Status CheckAttentionSteps(const CallSpec& call, absl::Span<const int32_t> tail) {
+  size_t i = 0;
+  for (; i < call.epilogue.size() && call.epilogue[i].op == PREHEAT_LIB_MASK; ++i) {
+    RETURN_IF_ERROR(CheckMask(call, call.epilogue[i].operand));
   }
-  return last == PREHEAT_LIB_VALUES ? absl::OkStatus() : Bad("attention: no values");
+  if (i < call.epilogue.size() && call.epilogue[i].op == PREHEAT_LIB_CAUSAL) ++i;
+  bool fits = call.epilogue.size() == i + tail.size();
+  for (size_t j = 0; fits && j < tail.size(); ++j) {
+    const int32_t op = call.epilogue[i + j].op;
+    fits = op == tail[j] || (op == PREHEAT_LIB_SAFE_SOFTMAX && tail[j] == PREHEAT_LIB_SOFTMAX);
+  }
+  return fits ? absl::OkStatus() : Bad("attention: steps are missing or out of order");
+}
+
+// t is [batch..., rows, columns] in f32, the batch that of `like`.
+absl::Status CheckStack(const TensorSpec& t, const TensorSpec& like, int64_t rows, int64_t columns) {
+  RETURN_IF_ERROR(CheckTensor(t, static_cast<int32_t>(DType::kF32), "attention: a matrix"));
+  std::vector<int64_t> sizes(like.sizes.begin(), like.sizes.end() - 2);
+  sizes.insert(sizes.end(), {rows, columns});
+  return t.sizes == sizes ? absl::OkStatus() : Bad(absl::StrCat("attention: ", Text(t), " beside ", Text(like)));
+}
+
+absl::Status CheckResult(const TensorSpec& t, const TensorSpec& like, int64_t rows, int64_t columns) {
+  RETURN_IF_ERROR(CheckStack(t, like, rows, columns));
+  return Injective(t) ? absl::OkStatus() : Bad("the result's strides make elements overlap");
+}
+
+// REQUIRES: q and k have two dimensions or more. Log sums are [batch..., m, 1].
+absl::Status CheckAttentionShapes(const CallSpec& call) {
+  const TensorSpec &q = call.operands[0], &k = call.operands[1];
+  const int64_t m = q.sizes[q.rank() - 2], e = q.sizes.back(), n = k.sizes.back();
+  const bool forward = call.op == PREHEAT_LIB_ATTENTION;
+  const TensorSpec& v = call.epilogue[call.epilogue.size() - (forward ? 1 : 4)].operand;
+  if (v.rank() != q.rank()) return Bad("attention: ranks differ");
+  const int64_t f = v.sizes.back();
+  RETURN_IF_ERROR(CheckStack(k, q, e, n));
+  RETURN_IF_ERROR(CheckStack(v, q, n, f));
+  if (forward) {
+    RETURN_IF_ERROR(CheckResult(call.result, q, m, f));
+    if (call.more_results.size() > 1) return Bad("attention: too many results");
+    for (const TensorSpec& sums : call.more_results) RETURN_IF_ERROR(CheckResult(sums, q, m, 1));
+    return absl::OkStatus();
+  }
+  const EpilogueSpec* tail = &call.epilogue[call.epilogue.size() - 3];
+  RETURN_IF_ERROR(CheckStack(tail[0].operand, q, m, f));
+  RETURN_IF_ERROR(CheckStack(tail[1].operand, q, m, f));
+  RETURN_IF_ERROR(CheckStack(tail[2].operand, q, m, 1));
+  if (call.more_results.size() != 2) return Bad("attention: its gradient has three results");
+  RETURN_IF_ERROR(CheckResult(call.result, q, m, e));
+  RETURN_IF_ERROR(CheckResult(call.more_results[0], q, n, e));
+  return CheckResult(call.more_results[1], q, n, f);
 }
 
 absl::Status CheckAttention(const CallSpec& call) {
   if (call.result.dtype != static_cast<int32_t>(DType::kF32)) return Bad("attention: f32 only");
-  const TensorSpec &q = call.operands[0], &k = call.operands[1], &out = call.result;
-  const int rank = out.rank();
-  if (rank < 2 || q.rank() != rank || k.rank() != rank) return Bad("attention: ranks differ or are under 2");
-  RETURN_IF_ERROR(CheckAttentionSteps(call));
-  const TensorSpec& v = call.epilogue.back().operand;
-  RETURN_IF_ERROR(CheckTensor(v, out.dtype, "the values"));
-  if (v.rank() != rank) return Bad("attention: ranks differ");
-  bool fits = q.sizes[rank - 1] == k.sizes[rank - 2] && k.sizes[rank - 1] == v.sizes[rank - 2] &&
-              q.sizes[rank - 2] == out.sizes[rank - 2] && v.sizes[rank - 1] == out.sizes[rank - 1];
-  for (int i = 0; i < rank - 2; ++i) {
-    fits = fits && q.sizes[i] == out.sizes[i] && k.sizes[i] == out.sizes[i] && v.sizes[i] == out.sizes[i];
+  if (call.operands[0].rank() < 2 || call.operands[1].rank() != call.operands[0].rank()) {
+    return Bad("attention: ranks differ or are under 2");
   }
-  if (fits) return absl::OkStatus();
-  return Bad(absl::StrCat("attention: ", Text(q), " x ", Text(k), " x ", Text(v), " is not ", Text(out)));
+  RETURN_IF_ERROR(call.op == PREHEAT_LIB_ATTENTION
+                      ? CheckAttentionSteps(call, {PREHEAT_LIB_SOFTMAX, PREHEAT_LIB_VALUES})
+                      : CheckAttentionSteps(call, {PREHEAT_LIB_VALUES, PREHEAT_LIB_GRADIENT, PREHEAT_LIB_OUTPUT,
+                                                   PREHEAT_LIB_LOG_SUMS}));
+  return CheckAttentionShapes(call);
 }
 
 }  // namespace
@@ -193,11 +227,12 @@ int64_t TensorSpec::elements() const {
 }
 
 bool TakesOperand(int32_t op) {
-  return op == PREHEAT_LIB_BIAS || op == PREHEAT_LIB_RESIDUAL || op == PREHEAT_LIB_MASK || op == PREHEAT_LIB_VALUES;
+  return op == PREHEAT_LIB_BIAS || op == PREHEAT_LIB_RESIDUAL || op == PREHEAT_LIB_MASK || op >= PREHEAT_LIB_VALUES;
 }
 
 absl::Status CheckCall(const CallSpec& call) {
-  if (call.op < PREHEAT_LIB_MATMUL || call.op > PREHEAT_LIB_ATTENTION) return Bad("no provider knows this operation");
+  if (call.op < PREHEAT_LIB_MATMUL || call.op > PREHEAT_LIB_ATTENTION_GRAD)
+    return Bad("no provider knows this operation");
   const int32_t dtype = call.result.dtype;
   if (dtype < static_cast<int32_t>(DType::kU8) || dtype > static_cast<int32_t>(DType::kF64)) {
     return Bad("no library computes with this dtype");
@@ -207,7 +242,8 @@ absl::Status CheckCall(const CallSpec& call) {
   RETURN_IF_ERROR(CheckTensor(call.result, dtype, "the result"));
   if (!Injective(call.result)) return Bad("the result's strides make elements overlap");
   if (call.epilogue.size() > 16) return Bad("more than 16 epilogues");
-  if (call.op == PREHEAT_LIB_ATTENTION) return CheckAttention(call);
+  if (call.op >= PREHEAT_LIB_ATTENTION) return CheckAttention(call);
+  if (!call.more_results.empty()) return Bad("more results than one");
   RETURN_IF_ERROR(call.op == PREHEAT_LIB_MATMUL ? CheckMatMul(call) : CheckConv(call));
   for (const EpilogueSpec& step : call.epilogue) RETURN_IF_ERROR(CheckEpilogue(call, step));
   return absl::OkStatus();

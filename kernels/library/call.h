@@ -44,6 +44,7 @@ struct CallSpec {
   int32_t op = PREHEAT_LIB_MATMUL;
   TensorSpec operands[2];
   TensorSpec result;
+  std::vector<TensorSpec> more_results;  // of attention: perhaps its rows' log sums; of its gradient: k's and v's
   std::vector<int64_t> stride, padding, dilation;  // one a spatial dimension; empty for matmul
   int64_t groups = 1;
   bool transposed = false;

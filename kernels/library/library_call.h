@@ -17,7 +17,8 @@ enum {
   PREHEAT_LIB_CONV = 1,
   PREHEAT_LIB_CONV_GRAD_INPUT = 2,
   PREHEAT_LIB_CONV_GRAD_WEIGHT = 3,
-  PREHEAT_LIB_ATTENTION = 4  // never given to a plugin
+  PREHEAT_LIB_ATTENTION = 4,  // attention.h; never given to a plugin, and neither is its gradient
+  PREHEAT_LIB_ATTENTION_GRAD = 5
 };
 enum {
   PREHEAT_LIB_BIAS = 0,
@@ -33,7 +34,10 @@ enum {
   PREHEAT_LIB_CAUSAL = 9,
   PREHEAT_LIB_SOFTMAX = 10,
   PREHEAT_LIB_SAFE_SOFTMAX = 11,
-  PREHEAT_LIB_VALUES = 12
+  PREHEAT_LIB_VALUES = 12,
+  PREHEAT_LIB_GRADIENT = 13,
+  PREHEAT_LIB_OUTPUT = 14,
+  PREHEAT_LIB_LOG_SUMS = 15
 };
 
 // Sizes and strides in elements; a stride may be 0 in operands (broadcast), never in results.
@@ -72,7 +76,8 @@ typedef struct {
   void* result;
   const void* const* epilogue;  // one an epilogue; null where it has no operand
   void* scratch;
-  void* stream;  // on a GPU: where the call is enqueued
+  void* stream;               // on a GPU: where the call is enqueued
+  void* const* more_results;  // of attention and its gradient
 } preheat_lib_addresses;
 
 typedef struct preheat_lib_prepared preheat_lib_prepared;

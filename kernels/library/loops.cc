@@ -9,6 +9,7 @@
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/parallel_for.h"
 #include "kernels/library/attention.h"
+#include "kernels/library/attention_grad.h"
 #include "kernels/library/epilogue.h"
 #include "kernels/library/gemm.h"
 #include "kernels/library/half.h"
@@ -322,6 +323,7 @@ class Loops : public Provider {
 
   absl::StatusOr<std::unique_ptr<PreparedCall>> Prepare(const CallSpec& call) const override {
     if (call.op == PREHEAT_LIB_ATTENTION) return PrepareAttention(call);
+    if (call.op == PREHEAT_LIB_ATTENTION_GRAD) return PrepareAttentionGrad(call);
     switch (static_cast<DType>(call.result.dtype)) {
       case DType::kU8: return Make<uint8_t, uint32_t>(call);
       case DType::kI8: return Make<int8_t, uint32_t>(call);

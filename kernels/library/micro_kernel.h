@@ -36,11 +36,16 @@ struct AttentionKernel {
   // c[mr x nr] += a * b, or = a * b, for rows of `a` as they lie in memory, like RowKernel.
   void (*add_product)(int64_t depth, const float* a, int64_t lda, const float* b, float* c, int64_t ldc);
   void (*product)(int64_t depth, const float* a, int64_t lda, const float* b, float* c, int64_t ldc);
+  // c[mr x nr] += a' * b for columns of `a` as they lie: element (i, k) of a' is a[k * lda + i].
+  void (*add_product_of_columns)(int64_t depth, const float* a, int64_t lda, const float* b, float* c, int64_t ldc);
   // Raises *max to the largest of n scores and leaves exp(score - *max) in their places (0 everywhere while *max is
   // -inf); returns the sum. Scores lie aligned to nr floats, and up to the next multiple of nr they are overwritten.
   float (*weigh)(int64_t n, float* scores, float* max);
   // row[0..n) *= factor, up to the next multiple of nr.
   void (*scale)(int64_t n, float factor, float* row);
+  // Scores become weights exp(score - log_sum), and 0 where they are -inf; products become weight * (product - dot).
+  // Up to the next multiple of nr.
+  void (*differentiate)(int64_t n, float log_sum, float dot, float* scores, float* products);
 };
 
 struct MicroKernels {

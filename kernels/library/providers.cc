@@ -53,7 +53,7 @@ bool FiltersOutweigh(const CallSpec& call) {
 }
 
 Prepared FirstThatTakes(const CallSpec& call, absl::string_view preferred) {
-  if (call.op == PREHEAT_LIB_ATTENTION) return LoopsProvider().Prepare(call);
+  if (call.op >= PREHEAT_LIB_ATTENTION) return LoopsProvider().Prepare(call);
   if (preferred.empty() && FiltersOutweigh(call)) preferred = LoopsProvider().name();
   for (const bool asked : {true, false}) {
     for (const Row& row : Table()) {

@@ -253,7 +253,8 @@ class Binder {
   }
 
   absl::Status BindLibrary(const plan::LibraryStep& step) {
-    static constexpr const char* kNames[] = {"matmul", "conv", "conv_grad_input", "conv_grad_weight", "attention"};
+    static constexpr const char* kNames[] = {"matmul",           "conv",      "conv_grad_input",
+                                             "conv_grad_weight", "attention", "attention_grad"};
     auto library = std::make_unique<BoundLibrary>();
     library->name = kNames[static_cast<int>(step.op())];
     library->step = &step;
@@ -261,6 +262,10 @@ class Binder {
       ASSIGN_OR_RETURN(library->operands[i], BindOperand(*step.operands()->Get(i)));
     }
     ASSIGN_OR_RETURN(library->result, BindOperand(*step.result()));
+    for (uint32_t i = 0; i < Count(step.more_results()); ++i) {
+      ASSIGN_OR_RETURN(BoundOperand more, BindOperand(*step.more_results()->Get(i)));
+      library->more_results.push_back(more);
+    }
     for (uint32_t i = 0; i < Count(step.epilogue()); ++i) {
       const plan::Epilogue& epilogue = *step.epilogue()->Get(i);
       BoundOperand operand{kNoBuffer, 0, 0, 0, nullptr, nullptr};
@@ -283,8 +288,13 @@ class Binder {
     for (const BoundOperand& operand : library.epilogue) {
       if (operand.buffer != kNoBuffer) operands.push_back(&operand);
     }
-    for (const BoundOperand* operand : operands) {
-      if (Overlap(*operand, library.result)) return Corrupt("a library call's result overlaps an operand");
+    std::vector<const BoundOperand*> results = {&library.result};
+    for (const BoundOperand& more : library.more_results) results.push_back(&more);
+    for (const BoundOperand* result : results) {
+      for (const BoundOperand* operand : operands) {
+        if (Overlap(*operand, *result)) return Corrupt("a library call's result overlaps an operand");
+      }
+      operands.push_back(result);  // nor may the next result overlap this one
     }
     return absl::OkStatus();
   }
@@ -349,8 +359,9 @@ library::CallSpec SpecOf(const BoundLibrary& bound) {
   call.operands[0] = TensorOf(bound.operands[0]);
   call.operands[1] = TensorOf(bound.operands[1]);
   call.result = TensorOf(bound.result);
+  for (const BoundOperand& more : bound.more_results) call.more_results.push_back(TensorOf(more));
   call.scale = step.scale();
-  if (step.op() != plan::LibraryOp::MatMul && step.op() != plan::LibraryOp::Attention) {
+  if (step.op() != plan::LibraryOp::MatMul && step.op() < plan::LibraryOp::Attention) {
     const size_t spatial = static_cast<size_t>(std::max(bound.result.rank - 2, 0));
     call.stride = ListOf(step.stride(), spatial, 1);
     call.padding = ListOf(step.padding(), spatial, 0);

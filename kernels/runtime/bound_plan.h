@@ -65,6 +65,7 @@ struct BoundLibrary {
   const plan::LibraryStep* step;
   BoundOperand operands[2];
   BoundOperand result;
+  std::vector<BoundOperand> more_results;
   std::vector<BoundOperand> epilogue;               // one an epilogue; those without operand: buffer kNoBuffer
   std::atomic<const ReadyLibrary*> ready{nullptr};  // owned by BoundPlan::ready_libraries
 };

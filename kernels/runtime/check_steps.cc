@@ -132,7 +132,7 @@ class StepChecker {
   }
 
   absl::Status CheckLibraryStep(const plan::LibraryStep& step) const {
-    if (step.op() > plan::LibraryOp::Attention) {
+    if (step.op() > plan::LibraryOp::AttentionGrad) {
       return MakeError(absl::StatusCode::kFailedPrecondition,
                        {.kind = "incompatible_plan",
                         .message = absl::StrCat("this runtime has no library operation ", static_cast<int>(step.op())),
@@ -154,6 +154,9 @@ class StepChecker {
       if (frozen == 2 && step.frozen()->Get(i) && !stays) return Corrupt("an operand is called frozen and is not");
     }
     RETURN_IF_ERROR(CheckOperand(step.result(), true));
+    for (uint32_t i = 0; i < Count(step.more_results()); ++i) {
+      RETURN_IF_ERROR(CheckOperand(step.more_results()->Get(i), true));
+    }
     for (uint32_t i = 0; i < Count(step.epilogue()); ++i) {
       const plan::Epilogue& epilogue = *step.epilogue()->Get(i);
       if (epilogue.op() > plan::EpilogueOp::MAX) return Corrupt("an epilogue is unknown");

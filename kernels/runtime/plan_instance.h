@@ -51,6 +51,7 @@ struct RunState {
   std::vector<void*> arguments;  // as BoundPlan::arguments
   std::vector<preheat_tensor> tensors;
   std::vector<const void*> epilogue;
+  std::vector<void*> more_results;
   std::vector<int64_t> defined;
   Block arena;
   Block scratch;

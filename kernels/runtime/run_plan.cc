@@ -175,6 +175,9 @@ absl::Status Runner::RunLibrary(BoundLibrary& library) {
     state_.epilogue.push_back(operand.buffer != kNoBuffer ? AddressOf(operand) : nullptr);
   }
   addresses.epilogue = state_.epilogue.data();
+  state_.more_results.clear();
+  for (const BoundOperand& result : library.more_results) state_.more_results.push_back(AddressOf(result));
+  addresses.more_results = state_.more_results.data();
   ASSIGN_OR_RETURN(addresses.scratch, Scratch(ready->scratch_bytes));
   addresses.stream = state_.stream;
   return ready->call->Run(addresses);

@@ -11,7 +11,7 @@ namespace preheat::library {
 
 absl::StatusOr<std::unique_ptr<PreparedCall>> PrepareCuda(const CallSpec& call) {
   RETURN_IF_ERROR(CheckCall(call));
-  if (call.op == PREHEAT_LIB_ATTENTION) return absl::UnimplementedError("attention in own loops is for CPUs");
+  if (call.op >= PREHEAT_LIB_ATTENTION) return absl::UnimplementedError("attention in own loops is for CPUs");
   if (call.op == PREHEAT_LIB_MATMUL) return PrepareCublasLt(call);
   bool swapped = false;
   const CallSpec plain = NormalizeCall(call, &swapped);

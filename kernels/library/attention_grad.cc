@@ -1,0 +1,218 @@
+#include "kernels/library/attention_grad.h"
+
+#include <algorithm>
+
+#include "kernels/device/parallel_for.h"
+#include "kernels/library/attention_parts.h"
+#include "kernels/library/micro_kernel.h"
+
+namespace preheat::library {
+namespace {
+
+constexpr int64_t kBlockRows = 48;          // of scores at once; a multiple of every mr
+constexpr int64_t kBlockColumns = 192;      // a multiple of every mr and nr
+constexpr int64_t kWorthAThread = 1 << 16;  // multiplications
+
+// One thread's memory. "Panels" as PackPanels makes them; rows are padded to blocks.
+struct Scratch {
+  float *queries, *query_panels;    // [m, e], scaled
+  float *gradients, *grad_panels;   // [m, f]
+  float *log_sums, *dots;           // [m]
+  float* dq;                        // [m, e padded]
+  float *key_columns, *key_panels;  // of a block: panels [e, nr] of its columns; panels [columns, nr] of e
+  float* value_columns;             // panels [f, nr] of the block's columns
+  float *scores, *products;         // [block rows, block columns]
+  float *dk, *dv;                   // [block columns, e padded], [block columns, f padded]
+};
+
+class AttentionGradCall : public PreparedCall {
+ public:
+  explicit AttentionGradCall(const CallSpec& call)
+      : kernel_(HostMicroKernels().attention),
+        threads_(std::max(1, MaxThreads())),
+        tail_(call.epilogue.size() - 4),
+        q_(call.operands[0]),
+        k_(Matrices(call.operands[1]).Transposed()),
+        v_(call.epilogue[tail_].operand),
+        gradient_(call.epilogue[tail_ + 1].operand),
+        output_(call.epilogue[tail_ + 2].operand),
+        log_sums_(call.epilogue[tail_ + 3].operand),
+        dq_(call.result),
+        dk_(call.more_results[0]),
+        dv_(call.more_results[1]),
+        masks_(call),
+        scale_(static_cast<float>(call.scale)),
+        m_(call.operands[0].sizes[call.operands[0].rank() - 2]),
+        e_(call.operands[0].sizes.back()),
+        n_(call.operands[1].sizes.back()),
+        f_(call.more_results[1].sizes.back()),
+        padded_e_(RoundUp(e_, kernel_.nr)),
+        padded_f_(RoundUp(f_, kernel_.nr)) {
+    for (int64_t size : dq_.sizes) batch_ *= size;
+    Divide(nullptr, &thread_floats_);
+  }
+
+  absl::string_view provider() const override { return "loops"; }
+  int64_t scratch_bytes() const override { return threads_ * thread_floats_ * static_cast<int64_t>(sizeof(float)); }
+  std::string pack_key(int) const override { return ""; }
+  int64_t packed_bytes(int) const override { return 0; }
+  absl::Status Pack(int, const void*, void*) const override { return absl::InternalError("nothing is packed"); }
+
+  absl::Status Run(const preheat_lib_addresses& addresses) const override {
+    const int64_t work = std::max<int64_t>(1, m_ * n_ * (e_ + f_));
+    const int threads = std::min(threads_, ThreadsFor(batch_, std::max<int64_t>(1, kWorthAThread / work)));
+    const Job job{this, &addresses};
+    ParallelRanges(
+        threads, batch_,
+        [](const void* context, int64_t begin, int64_t end, int thread) {
+          const Job& job = *static_cast<const Job*>(context);
+          for (int64_t matrix = begin; matrix < end; ++matrix) job.call->RunMatrix(*job.addresses, matrix, thread);
+        },
+        &job);
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Job {
+    const AttentionGradCall* call;
+    const preheat_lib_addresses* addresses;
+  };
+
+  // Hands out a thread's memory; `used` gets the floats that it needs. `from` may be null to learn that.
+  Scratch Divide(float* from, int64_t* used) const {
+    *used = 0;
+    const auto take = [&](int64_t floats) {
+      float* at = from != nullptr ? from + *used : nullptr;
+      *used += RoundUp(floats, kVectorFloats);
+      return at;
+    };
+    const int64_t rows = RoundUp(m_, kBlockRows);
+    Scratch s;
+    s.queries = take(rows * e_), s.query_panels = take(rows * padded_e_);
+    s.gradients = take(rows * f_), s.grad_panels = take(rows * padded_f_);
+    s.log_sums = take(rows), s.dots = take(rows);
+    s.dq = take(rows * padded_e_);
+    s.key_columns = take(kBlockColumns * e_), s.key_panels = take(kBlockColumns * padded_e_);
+    s.value_columns = take(kBlockColumns * f_);
+    s.scores = take(kBlockRows * kBlockColumns), s.products = take(kBlockRows * kBlockColumns);
+    s.dk = take(kBlockColumns * padded_e_), s.dv = take(kBlockColumns * padded_f_);
+    return s;
+  }
+
+  static const float* First(const void* address, const Matrices& m, int64_t matrix) {
+    return static_cast<const float*>(address) + m.Offset(matrix);
+  }
+
+  void RunMatrix(const preheat_lib_addresses& addresses, int64_t matrix, int thread) const {
+    int64_t used;
+    const Scratch s = Divide(static_cast<float*>(addresses.scratch) + thread * thread_floats_, &used);
+    ReadRows(addresses, matrix, s);
+    const float* keys = First(addresses.operands[1], k_, matrix);
+    const float* values = First(addresses.epilogue[tail_], v_, matrix);
+    for (int64_t begin = 0; begin < n_; begin += kBlockColumns) {
+      const Span columns{begin, std::min(kBlockColumns, n_ - begin)};
+      PackTransposedPanels(keys, k_, columns, e_, kernel_.nr, s.key_columns);
+      PackPanels(keys, k_, columns, e_, kernel_.nr, s.key_panels);
+      PackTransposedPanels(values, v_, columns, f_, kernel_.nr, s.value_columns);
+      std::fill_n(s.dk, kBlockColumns * padded_e_, 0.0F);
+      std::fill_n(s.dv, kBlockColumns * padded_f_, 0.0F);
+      for (int64_t i = 0; i < m_; i += kBlockRows) {
+        AddBlock(addresses, matrix, {i, std::min(kBlockRows, m_ - i)}, columns, s);
+      }
+      Write(s.dk, padded_e_, columns, e_, 1, dk_, addresses.more_results[0], matrix);
+      Write(s.dv, padded_f_, columns, f_, 1, dv_, addresses.more_results[1], matrix);
+    }
+    Write(s.dq, padded_e_, {0, m_}, e_, scale_, dq_, addresses.result, matrix);
+  }
+
+  void ReadRows(const preheat_lib_addresses& addresses, int64_t matrix, const Scratch& s) const {
+    const Span all{0, m_};
+    CopyRows(First(addresses.operands[0], q_, matrix), q_, all, e_, scale_, s.queries);
+    CopyRows(First(addresses.epilogue[tail_ + 1], gradient_, matrix), gradient_, all, f_, 1, s.gradients);
+    const int64_t rows = RoundUp(m_, kBlockRows);
+    std::fill(s.queries + m_ * e_, s.queries + rows * e_, 0.0F);
+    std::fill(s.gradients + m_ * f_, s.gradients + rows * f_, 0.0F);
+    std::fill_n(s.dq, rows * padded_e_, 0.0F);
+    PackPanels(s.queries, Dense(e_), all, e_, kernel_.nr, s.query_panels);
+    PackPanels(s.gradients, Dense(f_), all, f_, kernel_.nr, s.grad_panels);
+    const float* output = First(addresses.epilogue[tail_ + 2], output_, matrix);
+    const float* log_sums = First(addresses.epilogue[tail_ + 3], log_sums_, matrix);
+    for (int64_t i = 0; i < m_; ++i) {
+      float dot = 0;
+      for (int64_t c = 0; c < f_; ++c) dot += s.gradients[i * f_ + c] * output[i * output_.row + c * output_.column];
+      s.dots[i] = dot;
+      s.log_sums[i] = log_sums[i * log_sums_.row];
+    }
+  }
+
+  static Matrices Dense(int64_t columns) { return Matrices(TensorSpec{0, {1, columns}, {columns, 1}}); }
+
+  // What a block of the scores adds to all three gradients.
+  void AddBlock(const preheat_lib_addresses& addresses, int64_t matrix, Span rows, Span columns,
+                const Scratch& s) const {
+    const int64_t seen = masks_.SeenBefore(rows.begin + rows.size, columns);
+    if (seen == 0) return;
+    Multiply(s.queries + rows.begin * e_, e_, rows.size, s.key_columns, seen, s.scores);
+    Multiply(s.gradients + rows.begin * f_, f_, rows.size, s.value_columns, seen, s.products);
+    for (int64_t i = 0; i < rows.size; ++i) {
+      float *scores = s.scores + i * kBlockColumns, *products = s.products + i * kBlockColumns;
+      const int64_t row = rows.begin + i, own = masks_.Seen(row, columns);
+      masks_.Apply(addresses.epilogue, matrix, row, {columns.begin, own}, scores);
+      kernel_.differentiate(own, s.log_sums[row], s.dots[row], scores, products);
+      std::fill(scores + own, scores + RoundUp(seen, kernel_.mr), 0.0F);
+      std::fill(products + own, products + RoundUp(seen, kernel_.mr), 0.0F);
+    }
+    AddColumns(s.scores, rows, seen, s.grad_panels, padded_f_, s.dv);
+    AddColumns(s.products, rows, seen, s.query_panels, padded_e_, s.dk);
+    for (int64_t i = 0; i < rows.size; i += kernel_.mr) {
+      for (int64_t c = 0; c < e_; c += kernel_.nr) {
+        kernel_.add_product(seen, s.products + i * kBlockColumns, kBlockColumns, s.key_panels + c * columns.size,
+                            s.dq + (rows.begin + i) * padded_e_ + c, padded_e_);
+      }
+    }
+  }
+
+  // to[rows, columns] = left[rows, depth] times panels [depth, nr] of the columns.
+  void Multiply(const float* left, int64_t depth, int64_t rows, const float* panels, int64_t columns, float* to) const {
+    for (int64_t i = 0; i < rows; i += kernel_.mr) {
+      for (int64_t j = 0; j < columns; j += kernel_.nr) {
+        kernel_.product(depth, left + i * depth, depth, panels + j * depth, to + i * kBlockColumns + j, kBlockColumns);
+      }
+    }
+  }
+
+  // to[columns, width] += block[rows, columns]' times those rows of all m rows' panels.
+  void AddColumns(const float* block, Span rows, int64_t columns, const float* panels, int64_t width, float* to) const {
+    for (int64_t j = 0; j < columns; j += kernel_.mr) {
+      for (int64_t c = 0; c < width; c += kernel_.nr) {
+        kernel_.add_product_of_columns(rows.size, block + j, kBlockColumns,
+                                       panels + c * m_ + rows.begin * kernel_.nr, to + j * width + c, width);
+      }
+    }
+  }
+
+  static void Write(const float* from, int64_t width, Span rows, int64_t columns, float factor, const Matrices& m,
+                    void* address, int64_t matrix) {
+    float* to = static_cast<float*>(address) + m.Offset(matrix) + rows.begin * m.row;
+    for (int64_t i = 0; i < rows.size; ++i) {
+      for (int64_t c = 0; c < columns; ++c) to[i * m.row + c * m.column] = from[i * width + c] * factor;
+    }
+  }
+
+  const AttentionKernel kernel_;
+  const int threads_;   // that scratch is made for
+  const size_t tail_;   // the first epilogue behind the masks
+  const Matrices q_, k_, v_, gradient_, output_, log_sums_, dq_, dk_, dv_;
+  const Masks masks_;
+  const float scale_;
+  const int64_t m_, e_, n_, f_, padded_e_, padded_f_;
+  int64_t batch_ = 1, thread_floats_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<PreparedCall> PrepareAttentionGrad(const CallSpec& call) {
+  return std::make_unique<AttentionGradCall>(call);
+}
+
+}  // namespace preheat::library
