@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/passes/channel_order.h"
+#include "compiler/passes/stored.h"
 #include "compiler/passes/users.h"
 #include "compiler/rewrite/replace_where.h"
 
@@ -107,10 +108,7 @@ class Sum {
     return Stored(b_.Permute(b_.Reshape(filter, shape), order));
   }
 
-  Value Stored(Value v) {
-    const std::vector<Expr> none(static_cast<size_t>(v.type().rank()), Expr(0));
-    return b_.Emit(Op::kPad, {v}, {{"low", none}, {"high", none}, {"value", ir::AttrValue(0.0)}});
-  }
+  Value Stored(Value v) { return passes::Stored(b_, v); }
 
   Value WithEpilogue(Value sum) {
     int next = 2;

@@ -537,6 +537,16 @@ output %y strides [1, 4])");
 }
 
 // On a GPU tensors of one shape are one launch, if none of them waits for another.
+TEST(CompileGraph, InputsChangePlaces) {
+  CheckText(R"(
+%x = input user f32[4, 6]
+%y = input user f32[4, 6]
+%z = input user f32[4, 6]
+output %y strides [6, 1] mutates 0
+output %z strides [6, 1] mutates 1
+output %x strides [6, 1] mutates 2)");
+}
+
 TEST(CompileGraph, EqualKernelsAreOneLaunch) {
   std::string text;
   for (int i = 0; i < 70; ++i) {
