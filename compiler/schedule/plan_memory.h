@@ -21,9 +21,9 @@ struct Arena {
   ir::Expr bytes;                 // of the whole arena
 };
 
-// Places buffers so that no two that live at once overlap. With constant sizes the largest are placed first, each at
-// the lowest gap (the greedy-by-size method of Pisarchyk and Lee, 2020). With symbolic ones a place is used again by
-// buffers of the very same size only, which needs no knowledge of which size is larger.
+// Places buffers so that no two that live at once overlap: the largest first, each at the lowest gap (the
+// greedy-by-size method of Pisarchyk and Lee, 2020). Symbolic sizes are compared where they are multiples of the same
+// (4096*d0 and 512*d0); those of each kind have a part of the arena of their own.
 Arena PlanMemory(const std::vector<Lifetime>& lifetimes);
 
 }  // namespace preheat::schedule

@@ -1,0 +1,52 @@
+#include "compiler/schedule/plan_memory.h"
+
+#include <gtest/gtest.h>
+
+namespace preheat::schedule {
+namespace {
+
+using ir::Expr;
+
+const Expr n = Expr::Symbol("d0"), m = Expr::Symbol("d1");
+
+TEST(PlanMemory, WhatDoesNotLiveAtOnceSharesAPlace) {
+  const Arena arena = PlanMemory({{1024, 0, 1}, {1000, 1, 2}, {512, 2, 3}, {500, 2, 3}});
+  EXPECT_EQ(arena.bytes, Expr(2048));
+  EXPECT_EQ(arena.offsets[0], Expr(0));
+  EXPECT_EQ(arena.offsets[1], Expr(1024));
+  EXPECT_EQ(arena.offsets[2], Expr(0));
+  EXPECT_EQ(arena.offsets[3], Expr(512));
+}
+
+// Two of 512*d0 lie where one of 1024*d0 was, whatever d0 is.
+TEST(PlanMemory, MultiplesOfASymbolShareToo) {
+  const Arena arena = PlanMemory({{n * 1024, 0, 1}, {n * 512, 2, 3}, {n * 512, 2, 3}, {64, 0, 3}});
+  EXPECT_EQ(arena.bytes, n * 1024 + 64);
+}
+
+// Units of a few bytes are rounded up to the alignment, so that every offset is.
+TEST(PlanMemory, OffsetsAreAlignedForEverySize) {
+  const Arena arena = PlanMemory({{n * 4, 0, 2}, {n * 12, 0, 2}, {n * m * 2 + n, 0, 2}, {n * m * 4 + n * 2, 0, 2}});
+  for (int64_t d0 : {1, 7, 64, 1001}) {
+    const auto value = [&](const Expr& e) {
+      return e.Evaluate([&](const std::string& name) { return name == "d0" ? d0 : int64_t{3}; });
+    };
+    const int64_t sizes[] = {d0 * 4, d0 * 12, d0 * 7, d0 * 14};
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_EQ(value(arena.offsets[i]) % kBufferAlignment, 0);
+      EXPECT_LE(value(arena.offsets[i]) + sizes[i], value(arena.bytes));
+      for (int j = 0; j < i; ++j) {
+        const int64_t a = value(arena.offsets[i]), b = value(arena.offsets[j]);
+        EXPECT_TRUE(a + sizes[i] <= b || b + sizes[j] <= a) << i << " and " << j << " at " << d0;
+      }
+    }
+  }
+}
+
+TEST(PlanMemory, NothingAndEmptyBuffers) {
+  EXPECT_EQ(PlanMemory({}).bytes, Expr(0));
+  EXPECT_EQ(PlanMemory({{0, 0, 1}}).bytes, Expr(0));
+}
+
+}  // namespace
+}  // namespace preheat::schedule
