@@ -42,7 +42,8 @@ export ASAN_OPTIONS="detect_stack_use_after_return=1:strict_string_checks=1:${AS
 export LSAN_OPTIONS="suppressions=$build/leak.supp:print_suppressions=0"
 export UBSAN_OPTIONS="print_stacktrace=1"
 # Debian's libraries are not instrumented: what they free and copy under locks that ThreadSanitizer does not see is no race.
-export TSAN_OPTIONS="suppressions=$build/race.supp:second_deadlock_stack=1:ignore_noninstrumented_modules=1:exitcode=66:${TSAN_OPTIONS:-}"
+# A long history: suppressions go by the stacks of both sides, and the older one must still be known.
+export TSAN_OPTIONS="suppressions=$build/race.supp:second_deadlock_stack=1:ignore_noninstrumented_modules=1:history_size=7:exitcode=66:${TSAN_OPTIONS:-}"
 
 failed=()
 for program in "${programs[@]}"; do
