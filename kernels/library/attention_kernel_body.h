@@ -34,9 +34,15 @@ inline Floats Exp(Floats x) {
 // The lanes of v with their indices exchanged in steps of `distance`, a power of 2.
 template <int Distance>
 inline Floats Exchanged(Floats v) {
+#ifdef __clang__  // the fuzzers' compiler has no such shuffle
+  Floats exchanged;
+  for (int i = 0; i < kFloats; ++i) exchanged[i] = v[i ^ Distance];
+  return exchanged;
+#else
   Ints from;
   for (int i = 0; i < kFloats; ++i) from[i] = i ^ Distance;
   return __builtin_shuffle(v, from);
+#endif
 }
 
 inline Floats Larger(Floats a, Floats b) { return a > b ? a : b; }
