@@ -15,7 +15,6 @@ namespace preheat::server {
 namespace {
 
 constexpr int kMostLostWorkers = 2;        // a task that ends so many is refused
-constexpr int kMostInterruptions = 5;      // of a task in the background
 constexpr double kNewTaskWeight = 0.1;     // in the average of how long a task takes
 constexpr size_t kMostKnownWorkers = 256;  // of the past, for listings
 constexpr size_t kMostQueueTimes = 10000;  // between two calls of TakeQueueSeconds
@@ -151,7 +150,8 @@ void Pool::Interrupt(const std::string& target) {
   for (auto& [number, worker] : workers_) {
     if (worker.task == nullptr || worker.cancelled_at) continue;
     if (worker.task->task.priority != PoolTask::Priority::kBackground) continue;
-    if (!CanCompileFor(worker.registration, target) || worker.task->interruptions >= kMostInterruptions) continue;
+    if (!CanCompileFor(worker.registration, target)) continue;
+    if (worker.task->interruptions >= worker.task->task.most_interruptions) continue;
     ++worker.task->interruptions;
     worker.task->interrupted = true;
     worker.cancelled_at = std::chrono::steady_clock::now();
@@ -312,6 +312,7 @@ void Pool::HandleDone(Worker& worker, v1::WorkerMessage message, Actions& action
   TaskPtr task = Release(worker, failed ? message.failed().task_id() : message.done().task_id());
   if (task == nullptr) return;  // of a task that was given up
   if (failed && std::exchange(task->interrupted, false) && !task->cancelled) {
+    task->task.not_before = std::chrono::steady_clock::now() + task->task.pause;
     queue_.push_back(task);
   } else if (failed) {
     End(task, FromProto(message.failed().error()), actions);

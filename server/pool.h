@@ -37,6 +37,9 @@ struct PoolTask {
   std::string target;  // what the worker must be able to compile for
   Priority priority = Priority::kRequest;
   SteadyTime not_before;  // it stays in the queue until then
+  // In the background: how often requests may take its worker from it, and how long it then stays in the queue.
+  int most_interruptions = 5;
+  std::chrono::milliseconds pause = {};
   std::function<bool(const v1::KeyKnown&)>
       on_key;  // whether to go on; asked again if the worker is lost and another tries
   std::function<void(const v1::Progress&)> on_progress;

@@ -126,6 +126,32 @@ TEST_F(PoolTest, RequestsInterruptWhatNobodyWaitsFor) {
                                  "patient ok"));
 }
 
+// What waits for a quiet machine would keep the worker from requests for minutes.
+TEST_F(PoolTest, SomeTasksGiveWayHoweverOften) {
+  auto [worker, link] = Connect("w");
+  PoolTask tuning = Task("tuning", PoolTask::Priority::kBackground);
+  tuning.most_interruptions = 1000;
+  tuning.pause = std::chrono::milliseconds(20);
+  ASSERT_TRUE(pool_.Submit(std::move(tuning)).ok());
+  for (int i = 0; i < 8; ++i) {
+    const std::string id = link->TaskId();
+    ASSERT_NE(id, "");
+    ASSERT_TRUE(pool_.Submit(Task("request")).ok());
+    auto sent = link->Take();
+    ASSERT_EQ(sent.size(), 1u) << i;
+    EXPECT_EQ(sent[0].cancel().task_id(), id);
+    v1::WorkerMessage stopped;
+    stopped.mutable_failed()->set_task_id(id);
+    stopped.mutable_failed()->mutable_error()->set_code("CANCELLED");
+    pool_.Receive(worker, stopped);
+    Done(worker, link->TaskId());
+    EXPECT_EQ(link->TaskId(), "") << "after a pause";
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    pool_.Tick();
+  }
+  EXPECT_EQ(ends_.size(), 8u);
+}
+
 TEST_F(PoolTest, TasksWaitForTheirTime) {
   auto [worker, link] = Connect("w");
   PoolTask later = Task("later", PoolTask::Priority::kBackground);

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,6 +23,10 @@ absl::StatusOr<PoolTask> TaskFor(Services& services, const v1::Manifest& manifes
   task.target = manifest.target();
   task.priority = PoolTask::Priority::kBackground;
   task.not_before = std::chrono::steady_clock::now() + after;
+  if (after.count() > 0) {  // nobody waits for it, and it may wait long for a quiet machine: requests always go first
+    task.most_interruptions = std::numeric_limits<int>::max();
+    task.pause = after;
+  }
   v1::TuneTask& tune = *task.message.mutable_tune();
   *tune.mutable_manifest() = manifest;
   *tune.mutable_exclude() = request.exclude();
