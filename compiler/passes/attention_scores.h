@@ -30,15 +30,15 @@ struct AttentionScores {
   Nodes nodes;  // that compute them
 };
 
-// How `scores` come about, where that is masks over a scaled product in f32: factors or divisors, masks that are added or
-// choose minus infinity, and reshapes of the batch dimensions.
+// How `scores` come about, where that is masks over a scaled product in f32: factors or divisors, masks that are added
+// or choose minus infinity, and reshapes of the batch dimensions.
 std::optional<AttentionScores> ReadScores(ir::Value scores);
 
 // Are there so many of them in a matrix? A size that is not known counts as 512.
 bool AreAtLeast(const AttentionScores& scores, int64_t least);
 
-// What a value shows through reshapes and broadcasts, or through reshapes that leave the last two dimensions alone; these
-// go to `nodes`.
+// What a value shows through reshapes and broadcasts, or through reshapes that leave the last two dimensions alone;
+// these go to `nodes`.
 ir::Value BelowViews(ir::Value v, Nodes& nodes);
 ir::Value BelowReshapes(ir::Value v, Nodes& nodes);
 

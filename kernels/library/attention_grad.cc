@@ -185,8 +185,8 @@ class AttentionGradCall : public PreparedCall {
   void AddColumns(const float* block, Span rows, int64_t columns, const float* panels, int64_t width, float* to) const {
     for (int64_t j = 0; j < columns; j += kernel_.mr) {
       for (int64_t c = 0; c < width; c += kernel_.nr) {
-        kernel_.add_product_of_columns(rows.size, block + j, kBlockColumns,
-                                       panels + c * m_ + rows.begin * kernel_.nr, to + j * width + c, width);
+        kernel_.add_product_of_columns(rows.size, block + j, kBlockColumns, panels + c * m_ + rows.begin * kernel_.nr,
+                                       to + j * width + c, width);
       }
     }
   }
@@ -200,8 +200,8 @@ class AttentionGradCall : public PreparedCall {
   }
 
   const AttentionKernel kernel_;
-  const int threads_;   // that scratch is made for
-  const size_t tail_;   // the first epilogue behind the masks
+  const int threads_;  // that scratch is made for
+  const size_t tail_;  // the first epilogue behind the masks
   const Matrices q_, k_, v_, gradient_, output_, log_sums_, dq_, dk_, dv_;
   const Masks masks_;
   const float scale_;
