@@ -1,9 +1,11 @@
 #include "client/torch/run_step.h"
 
 #include <ATen/EmptyTensor.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "compiler/reference/tensors.h"
@@ -35,12 +37,14 @@ bool Unchanged(const at::Tensor& t, const preheat_torch_watched& known) {
   return true;
 }
 
+// As torch's empty_strided makes it, without the dispatcher. REQUIRES: a GPU is the current device.
 at::Tensor NewOutput(const preheat_torch_output& out, const at::Device& device) {
   const at::IntArrayRef sizes(out.sizes, static_cast<size_t>(out.rank));
   const at::IntArrayRef strides(out.strides, static_cast<size_t>(out.rank));
   const at::ScalarType dtype = reference::ToTorch(static_cast<ir::DType>(out.dtype));
-  if (device.is_cpu()) return at::detail::empty_strided_cpu(sizes, strides, dtype);  // without the dispatcher
-  return at::empty_strided(sizes, strides, at::TensorOptions().dtype(dtype).device(device));
+  if (device.is_cpu()) return at::detail::empty_strided_cpu(sizes, strides, dtype);
+  return at::detail::empty_strided_generic(sizes, strides, c10::GetAllocator(at::kCUDA),
+                                           c10::DispatchKeySet(c10::DispatchKey::CUDA), dtype);
 }
 
 }  // namespace
@@ -87,6 +91,7 @@ preheat_status* Run(const std::vector<const at::Tensor*>& arguments, const prehe
                             : const_cast<void*>(arguments[static_cast<size_t>(input.argument)]->const_data_ptr()));
   }
   const at::Device device = DeviceOf(step);
+  const c10::OptionalDeviceGuard guard(device.is_cuda() ? std::optional<at::Device>(device) : std::nullopt);
   outputs.reserve(step.num_outputs);
   for (size_t i = 0; i < step.num_outputs; ++i) {
     outputs.push_back(NewOutput(step.outputs[i], device));

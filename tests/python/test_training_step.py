@@ -1,8 +1,12 @@
-"""Forward and backward graphs joined in C++ (preheat/training.py): what torch.autograd promises, held against eager."""
+"""Forward and backward graphs joined in C++ (preheat/training.py): what torch.autograd promises, held against eager.
+
+On a machine with a GPU once more with PREHEAT_TEST_DEVICE=cuda.
+"""
 
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import weakref
 from collections.abc import Callable
@@ -12,6 +16,8 @@ import pytest
 import torch
 from preheat import training
 from torch import nn
+
+DEVICE = os.environ.get("PREHEAT_TEST_DEVICE", "cpu")
 
 
 @pytest.fixture
@@ -41,8 +47,8 @@ def compiled(fn: Callable[..., Any], *args: torch.Tensor) -> Callable[..., Any]:
     return fast
 
 
-def leaf(*sizes: int) -> torch.Tensor:
-    return torch.randn(*sizes, requires_grad=True)
+def leaf(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(sizes, dtype=dtype, device=DEVICE, requires_grad=True)
 
 
 def gradients(fn: Callable[..., Any], args: list[torch.Tensor], weigh: Callable[[Any], torch.Tensor]) -> list[Any]:
@@ -59,7 +65,7 @@ def test_gradients(joined: list[Any]) -> None:
     def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return torch.tanh(x @ w).t() * 2
 
-    check(fn, leaf(8, 16), leaf(16, 4), weigh=lambda y: (y * torch.arange(8.0)).sum())
+    check(fn, leaf(8, 16), leaf(16, 4), weigh=lambda y: (y * torch.arange(8.0, device=DEVICE)).sum())
     assert joined
 
 
@@ -69,7 +75,7 @@ def test_gradients_that_are_expanded_or_strided(joined: list[Any]) -> None:
 
     x = leaf(6, 4)
     fast = compiled(fn, x)
-    for gradient in (torch.ones(()).expand(6, 4), torch.randn(4, 6).t(), torch.randn(12, 4)[::2]):
+    for gradient in (leaf().detach().expand(6, 4), leaf(4, 6).detach().t(), leaf(12, 4).detach()[::2]):
         (got,) = torch.autograd.grad(fast(x), x, gradient)
         (want,) = torch.autograd.grad(fn(x), x, gradient)
         torch.testing.assert_close(got, want)
@@ -152,11 +158,11 @@ def test_checkpoint(joined: list[Any]) -> None:
 
 
 def test_running_statistics(joined: list[Any]) -> None:
-    norms = [nn.BatchNorm2d(3), nn.BatchNorm2d(3)]
+    norms = [nn.BatchNorm2d(3, device=DEVICE), nn.BatchNorm2d(3, device=DEVICE)]
     fast = torch.compile(norms[0], backend="preheat")
     for step in range(5):
         torch.manual_seed(step)
-        x = torch.randn(4, 3, 5, 5)
+        x = torch.randn(4, 3, 5, 5, device=DEVICE)
         for norm, run in ((norms[0], fast), (norms[1], norms[1])):
             run(x).square().sum().backward()
             norm.weight.grad = norm.weight.grad / 2
@@ -196,7 +202,7 @@ def test_threads_and_no_grad(joined: list[Any]) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_dtypes(joined: list[Any], dtype: torch.dtype) -> None:
-    x = torch.randn(8, 8, dtype=dtype, requires_grad=True)
+    x = leaf(8, 8, dtype=dtype)
     fast = compiled(lambda t: t * t + t, x)
     (got,) = torch.autograd.grad(fast(x).sum(), x)
     torch.testing.assert_close(got, (x * 2 + 1).detach(), atol=2e-2, rtol=2e-2)
@@ -211,7 +217,7 @@ def test_results_that_alias_arguments_go_the_other_way(joined: list[Any]) -> Non
     fast = compiled(fn, x)
     a, b = fast(x)
     (a.sum() + (b * 3).sum()).backward()
-    torch.testing.assert_close(x.grad, torch.full((2, 3), 5.0))
+    torch.testing.assert_close(x.grad, torch.full((2, 3), 5.0, device=DEVICE))
     assert not joined
 
 
@@ -224,7 +230,7 @@ def test_backward_computes_with_arguments_as_they_were(joined: list[Any]) -> Non
     x = leaf(3, 4)
     fast = torch.compile(fn, backend="preheat")
     for step in range(4):
-        mine, eagers = torch.full((3, 4), step / 10), torch.full((3, 4), step / 10)
+        mine, eagers = (torch.full((3, 4), step / 10, device=DEVICE) for _ in range(2))
         (got,) = torch.autograd.grad(fast(x, mine).sum(), x)
         (want,) = torch.autograd.grad(fn(x, eagers).sum(), x)
         torch.testing.assert_close([got, mine], [want, eagers])
@@ -237,7 +243,41 @@ def test_extern_calls_under_autocast_compute_what_the_graph_says(joined: list[An
     want = torch.autograd.grad((x @ w).sin().sum(), [x, w])
     for _ in range(4):
         y = fast(x, w).sum()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast(DEVICE, dtype=torch.bfloat16):
             got = torch.autograd.grad(y, [x, w])
         torch.testing.assert_close(got, want)
+    assert joined
+
+
+@pytest.mark.skipif(DEVICE != "cuda", reason="a CPU has no streams")
+def test_a_stream_of_its_own(joined: list[Any]) -> None:
+    x = leaf(512, 512)
+    fast = compiled(lambda t: (t @ t).relu(), x)
+    want = gradients(lambda t: (t @ t).relu(), [x], torch.sum)[0]
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(4):  # step by step, recorded, started
+            got = gradients(fast, [x], torch.sum)[0]
+    stream.synchronize()
+    torch.testing.assert_close(got, want)
+    assert joined
+
+
+@pytest.mark.skipif(DEVICE != "cuda", reason="torch counts a GPU's allocations")
+def test_memory_is_torchs_and_none_is_asked_for_again(joined: list[Any]) -> None:
+    x = leaf(512, 512)
+    fast = compiled(lambda t: torch.tanh(t @ t), x)
+    for _ in range(4):
+        gradients(fast, [x], torch.sum)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated(), torch.cuda.memory_stats()["num_device_alloc"]
+    y = fast(x)
+    assert torch.cuda.memory_allocated() > before[0]
+    y.sum().backward()
+    del y
+    x.grad = None
+    for _ in range(20):
+        gradients(fast, [x], torch.sum)
+    assert (torch.cuda.memory_allocated(), torch.cuda.memory_stats()["num_device_alloc"]) == before
     assert joined

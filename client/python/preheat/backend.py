@@ -44,7 +44,7 @@ def backend(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) ->
 
     def compile_one(graph: fx.GraphModule, kind: str) -> Callable[..., Any]:
         run = compile_graph(graph, kind, config, boundary)
-        if kind == "forward" and isinstance(run, CompiledGraph) and takes_arguments_as_they_are(graph):
+        if kind != "backward" and isinstance(run, CompiledGraph) and takes_arguments_as_they_are(graph):
             run.signature = training.signature()
         training.note(kind, run)
         return run

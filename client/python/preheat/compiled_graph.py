@@ -32,7 +32,6 @@ class _Layout:
     results: list[Callable[[list[Any], list[Any], list[torch.Tensor]], Any]]
     addresses: Callable[[list[Any]], array.array[int] | None]  # of what is not frozen; None: something must be fitted
     checked: bool = False  # the runtime has checked one call of it
-    plain: bool = False  # the results are the program's outputs, in order
     fast: FastCall | None = None  # from then on
 
 
@@ -59,8 +58,10 @@ class CompiledGraph:
         self._evaluate = _layout_function(built)
         self._frozen = [i for i, info in enumerate(executable.inputs) if info.frozen]
         self._thawed = [i for i, info in enumerate(executable.inputs) if not info.frozen]
-        self.signature: Any = None  # training.Signature, of a forward graph
+        self.signature: Any = None  # training.Signature, of a forward or inference graph
         self.is_static = not built.symbols and not self._frozen and not built.groups
+        outputs = [("output", i) for i in range(len(built.outputs))]
+        self.is_plain = [(r.kind, r.index) for r in built.results] == outputs  # the results are the program's outputs
         self._lock = threading.Lock()
         self._session = None if self._frozen else executable.bind(groups=built.groups)
         self._watch = frozen.Watch()
@@ -85,9 +86,9 @@ class CompiledGraph:
             return results
 
     def fast_call(self) -> FastCall | None:
-        """Of a static graph, once it has run, on a CPU."""
+        """Of a static graph, once it has run."""
         layout = self._layouts.get(())
-        return layout.fast if layout is not None and self.is_static and self._device.type == "cpu" else None
+        return layout.fast if layout is not None and self.is_static else None
 
     def _run_on_device(self, given: list[Any]) -> list[Any]:
         if self._device.type != "cuda" or torch.cuda.current_device() == self._device.index:
@@ -100,7 +101,7 @@ class CompiledGraph:
         if layout.fast is not None and (not self._frozen or self._watch.seen is not None):
             made = layout.fast(given)
             if made is not None:
-                return made if layout.plain else [make(given, given, made) for make in layout.results]
+                return made if self.is_plain else [make(given, given, made) for make in layout.results]
         session = self._session if not self._frozen else self._bound(given, layout)
         outputs = _new_outputs(layout, self._device)
         addresses = layout.addresses(given) if layout.checked and self._device.type == "cpu" else None
@@ -168,11 +169,10 @@ class CompiledGraph:
         for t in built.outputs:
             outputs.append((take(t.sizes), take(t.strides), dtypes.from_number(t.dtype - 1)))
         results = [_maker(r, take) for r in built.results]
-        plain = [(r.kind, r.index) for r in built.results] == [("output", i) for i in range(len(outputs))]
         symbols = (ctypes.c_int64 * max(len(ordered), 1))(*ordered)
         shapes = {argument: (sizes, strides) for argument, sizes, strides in inputs}
         addresses = _address_function([built.inputs[i] for i in self._thawed], shapes)
-        return _Layout(symbols, ctypes.addressof(symbols), inputs, outputs, results, addresses, plain=plain)
+        return _Layout(symbols, ctypes.addressof(symbols), inputs, outputs, results, addresses)
 
     # --- Frozen inputs ---
 

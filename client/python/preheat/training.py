@@ -2,9 +2,9 @@
 
 AOTAutograd makes a `torch.autograd.Function` of each pair of graphs, whose forward and backward are Python: 60
 microseconds a step, more than the kernels of a small graph. What it does there is the same for most graphs: save some
-results, make a node, call the other graph. For those, a node in C++ does it. Anything unusual stays with AOTAutograd:
-results that alias arguments, writes to arguments with a gradient, sizes that change, subclasses, random state,
-compiled autograd.
+results, make a node, call the other graph. For those, a node in C++ does it. Around a graph for inference it does
+nothing in most cases: that one is called at once. Anything unusual stays with AOTAutograd: results that alias
+arguments, writes to arguments with a gradient, sizes that change, subclasses, random state, compiled autograd.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from preheat import extern, native
 from preheat.built_program import Result
 from preheat.compiled_graph import CompiledGraph
+from preheat.fast_call import FastCall
 
 
 @dataclass
@@ -33,7 +35,7 @@ class Signature:
 
 
 def signature() -> Signature | None:
-    """Of the forward graph that is being compiled; None when it has something unusual."""
+    """Of the forward or inference graph that is being compiled; None when it has something unusual."""
     tracing = torch._guards.TracingContext.try_get()
     meta = getattr(tracing, "fw_metadata", None)
     if meta is None or torch._dynamo.config.compiled_autograd:
@@ -81,6 +83,8 @@ def note(kind: str, run: Any) -> None:
 def joined(aot: Callable[..., Any], graphs: list[tuple[str, Any]]) -> Callable[..., Any]:
     """AOTAutograd's function, with a short cut where one can be had."""
     kinds = [kind for kind, _ in graphs]
+    if kinds == ["inference"] and isinstance(graphs[0][1], CompiledGraph):
+        return _shortened(aot, graphs[0][1])
     if kinds not in (["forward", "backward"], ["backward", "forward"]):
         return aot
     by_kind = dict(graphs)
@@ -92,13 +96,38 @@ def joined(aot: Callable[..., Any], graphs: list[tuple[str, Any]]) -> Callable[.
     return _join(aot, forward, backward)
 
 
+def _shortened(aot: Callable[..., Any], graph: CompiledGraph) -> Callable[..., Any]:
+    if graph.signature is None or graph.signature.updated or not graph.is_static or not graph.is_plain:
+        return aot
+    fast: FastCall | None = None
+
+    def run(*args: Any) -> Any:
+        nonlocal fast
+        if fast is None:
+            fast = graph.fast_call()
+        elif _nothing_watches():
+            try:
+                if (results := fast(list(args))) is not None:
+                    return results
+            except Exception:  # the other way meets it again, and says so
+                return aot(*args)
+        return aot(*args)
+
+    return _untraced(run)
+
+
+def _nothing_watches() -> bool:
+    """Neither torch's profiler, which wants a name, nor tangents, which want torch's own operators."""
+    return not torch.autograd.profiler._is_profiler_enabled and forward_ad._current_level < 0
+
+
 def _join(aot: Callable[..., Any], forward: CompiledGraph, backward: CompiledGraph) -> Callable[..., Any]:
     native: list[_Native] = []
     tries = 8  # calls until both graphs have run once
 
     def run(*args: Any) -> Any:
         nonlocal tries
-        if native and not torch.autograd.profiler._is_profiler_enabled:
+        if native and _nothing_watches():
             results = native[0](list(args))
             if results is not None:
                 return results
