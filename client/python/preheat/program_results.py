@@ -24,12 +24,13 @@ class Results:
 
     def of(self, nodes: Sequence[Any]) -> list[Result]:
         """What the call gives, by the nodes of the graph's output."""
-        # Memory that eager's results share is one output, of which they are views; so are results that repeat elements.
+        # Memory that eager's results share is one output, of which they are views; so are results that repeat elements,
+        # and those that are the whole of a value that the graph computes with: it is not copied for them.
         tensors = {n for n in nodes if isinstance(n, fx.Node) and isinstance(n.meta.get("val"), torch.Tensor)}
         roots = collections.Counter(aten.owner_of_memory(n) for n in tensors)
         for node in nodes:
             if node in tensors and (root := aten.owner_of_memory(node)) not in self.arguments:
-                if root is node or roots[root] > 1 or _overlaps(node.meta["val"]):
+                if root is node or roots[root] > 1 or _overlaps(node.meta["val"]) or _is_all_of_read(node, root):
                     self._output(root)
         return [self._copy_of(n) if self._is_overwritten(i, n) else self._result(n) for i, n in enumerate(nodes)]
 
@@ -87,3 +88,17 @@ def _overlaps(value: torch.Tensor) -> bool:
     """Several elements of it lie at one address: no memory to write a result into."""
     return any(isinstance(stride, int) and stride == 0 and not (isinstance(size, int) and size <= 1)
                for size, stride in zip(value.shape, value.stride(), strict=True))  # fmt: skip
+
+
+def _is_all_of_read(view: fx.Node, root: fx.Node) -> bool:
+    """Whether a view has every element of its root, known to be as many, and an operator reads that."""
+    counts = [view.meta["val"].numel(), root.meta["val"].numel()]
+    return all(isinstance(n, int) for n in counts) and counts[0] == counts[1] and _is_read(root)
+
+
+def _is_read(node: fx.Node) -> bool:
+    """Whether an operator computes with the node or with a view of it."""
+    users = [user for user in node.users if user.op != "output"]
+    return any(
+        user.op != "call_function" or not aten.is_view(aten.op_name(user.target)) or _is_read(user) for user in users
+    )
