@@ -24,22 +24,24 @@ class CudaGraph : public LaunchGraph {
     return Check(driver_, driver_.GraphCreate(&graph_, 0), "making a graph");
   }
 
-  absl::Status AddLaunch(const Launch& launch) override {
+  absl::Status AddLaunch(const Launch& launch, Numbers after) override {
     const ContextScope scope(driver_, context_);
     PackedLaunch packed(launch);
     ASSIGN_OR_RETURN(const KernelNode* kernel, packed.Node(driver_));
+    const std::vector<GraphNode> before = NodesOf(after);
     GraphNode node = nullptr;
-    RETURN_IF_ERROR(Check(driver_, driver_.GraphAddKernelNode(&node, graph_, Last(), num_after(), kernel),
+    RETURN_IF_ERROR(Check(driver_, driver_.GraphAddKernelNode(&node, graph_, before.data(), before.size(), kernel),
                           "adding a kernel to a graph"));
     nodes_.push_back(node);
     return absl::OkStatus();
   }
 
-  absl::Status AddCapture(Enqueue enqueue) override {
+  absl::Status AddCapture(Enqueue enqueue, Numbers after) override {
     const ContextScope scope(driver_, context_);
     ASSIGN_OR_RETURN(GraphHandle child, Capture(enqueue));
+    const std::vector<GraphNode> before = NodesOf(after);
     GraphNode node = nullptr;
-    const Result result = driver_.GraphAddChildGraphNode(&node, graph_, Last(), num_after(), child);
+    const Result result = driver_.GraphAddChildGraphNode(&node, graph_, before.data(), before.size(), child);
     driver_.GraphDestroy(child);  // the node has a copy
     RETURN_IF_ERROR(Check(driver_, result, "adding a library call to a graph"));
     nodes_.push_back(node);
@@ -73,8 +75,11 @@ class CudaGraph : public LaunchGraph {
   }
 
  private:
-  const GraphNode* Last() const { return nodes_.empty() ? nullptr : &nodes_.back(); }
-  size_t num_after() const { return nodes_.empty() ? 0 : 1; }
+  std::vector<GraphNode> NodesOf(Numbers numbers) const {
+    std::vector<GraphNode> nodes;
+    for (const size_t number : numbers) nodes.push_back(nodes_[number]);
+    return nodes;
+  }
 
   absl::StatusOr<GraphHandle> Capture(Enqueue enqueue) {
     RETURN_IF_ERROR(Check(driver_, driver_.StreamBeginCapture(side_, kCaptureRelaxed), "beginning a capture"));

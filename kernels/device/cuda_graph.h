@@ -9,7 +9,7 @@
 
 namespace preheat::cuda {
 
-// Launches as a CUDA graph, each node after the one before. A launch is a kernel node, which takes other arguments in
+// Launches as a CUDA graph. A launch is a kernel node, which takes other arguments in
 // less than a microsecond; what cannot be looked into (a library's call) is captured as a child graph, which is
 // captured again and exchanged when its memory moves.
 absl::StatusOr<std::unique_ptr<LaunchGraph>> NewLaunchGraph(const Driver& driver, Context context);

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace preheat {
 
@@ -55,15 +56,17 @@ class Event {
   virtual ~Event() = default;
 };
 
-// Launches put together once and then started as one, in the order in which they were added. One thread at a time.
+// Launches put together once and then started as one. One thread at a time.
 class LaunchGraph {
  public:
   using Enqueue = absl::FunctionRef<absl::Status(Stream)>;
+  using Numbers = absl::Span<const size_t>;
   virtual ~LaunchGraph() = default;
 
-  // Appends a launch, or whatever `enqueue` puts on the stream that it is called with. Numbers count from 0.
-  virtual absl::Status AddLaunch(const struct Launch& launch) = 0;
-  virtual absl::Status AddCapture(Enqueue enqueue) = 0;
+  // Adds a launch, or whatever `enqueue` puts on the stream that it is called with, as a node that begins when those
+  // of the numbers `after` are done. Nodes are numbered from 0 in the order in which they are added.
+  virtual absl::Status AddLaunch(const struct Launch& launch, Numbers after) = 0;
+  virtual absl::Status AddCapture(Enqueue enqueue, Numbers after) = 0;
   // After the last one.
   virtual absl::Status Finish() = 0;
 

@@ -86,19 +86,22 @@ class Binder {
   // What only a run's symbols tell is no business of the prologue: such buffers are bound, not checked, and not used.
   absl::Status BindBuffer(const plan::Buffer& buffer) {
     const uint32_t rank = Count(buffer.sizes());
-    BoundBuffer b{buffer.storage(),           buffer.index(),
-                  Value(buffer.offset()),     static_cast<int32_t>(buffer.dtype()),
-                  static_cast<int32_t>(rank), Numbers(buffer.sizes()),
-                  Numbers(buffer.strides()),  false};
-    int64_t bytes = -1;
+    BoundBuffer b{buffer.storage(),
+                  buffer.index(),
+                  Value(buffer.offset()),
+                  static_cast<int32_t>(buffer.dtype()),
+                  static_cast<int32_t>(rank),
+                  Numbers(buffer.sizes()),
+                  Numbers(buffer.strides()),
+                  false,
+                  -1};
     if (!Waits(buffer)) {
       ASSIGN_OR_RETURN(const int64_t elements, Extent(b.sizes, b.strides, rank));
       b.empty = elements == 0;
-      bytes = elements * ElementSize(buffer.dtype());
-      RETURN_IF_ERROR(CheckPlace(buffer, &bytes));
+      b.bytes = elements * ElementSize(buffer.dtype());
+      RETURN_IF_ERROR(CheckPlace(buffer, &b.bytes));
     }
     bound_.buffers.push_back(b);
-    bytes_.push_back(bytes);
     return absl::OkStatus();
   }
 
@@ -154,8 +157,8 @@ class Binder {
     BoundOperand b{operand.buffer(),          0, buffer.dtype, static_cast<int32_t>(rank), Numbers(operand.sizes()),
                    Numbers(operand.strides())};
     ASSIGN_OR_RETURN(const int64_t elements, Extent(b.sizes, b.strides, rank));
-    const int64_t offset = Value(operand.offset()), limit = bytes_[operand.buffer()] / element;
-    if (bytes_[operand.buffer()] < 0) return Corrupt("an operand's buffer has no size here");
+    const int64_t offset = Value(operand.offset()), limit = buffer.bytes / element;
+    if (buffer.bytes < 0) return Corrupt("an operand's buffer has no size here");
     if (offset < 0 || offset > limit || elements > limit - offset) return Corrupt("an operand leaves its buffer");
     b.offset = offset * element;
     return b;
@@ -185,7 +188,7 @@ class Binder {
     if (scratch < 0 || scratch > kMaxBytes || extent < 0)
       return Corrupt("a kernel's extent or scratch is out of range");
     for (uint32_t i = 0; i < Count(step.buffers()); ++i) {
-      if (bytes_[step.buffers()->Get(i)] < 0) return Corrupt("a kernel's buffer has no size here");
+      if (bound_.buffers[step.buffers()->Get(i)].bytes < 0) return Corrupt("a kernel's buffer has no size here");
     }
     RETURN_IF_ERROR(CheckApart(step));
     bound_.steps.push_back({plan::StepKind::KernelStep, static_cast<uint32_t>(bound_.kernels.size())});
@@ -202,7 +205,10 @@ class Binder {
                               {1, 1, 1},
                               0});
     RETURN_IF_ERROR(BindLaunch(step, bound_.kernels.back()));
-    for (uint32_t i = 0; i < Count(step.buffers()); ++i) bound_.arguments.push_back(step.buffers()->Get(i));
+    for (uint32_t i = 0; i < Count(step.buffers()); ++i) {
+      bound_.arguments.push_back(step.buffers()->Get(i));
+      bound_.written.push_back(step.writes()->Get(i) ? 1 : 0);
+    }
     return absl::OkStatus();
   }
 
@@ -215,7 +221,7 @@ class Binder {
         const uint32_t written = step.buffers()->Get(w), other = step.buffers()->Get(r);
         if (r == w || !Overlap(written, other)) continue;
         const bool same = bound_.buffers[written].offset == bound_.buffers[other].offset;
-        if (!same || bytes_[written] != bytes_[other] || !MayBeInPlace(step, w, r))
+        if (!same || bound_.buffers[written].bytes != bound_.buffers[other].bytes || !MayBeInPlace(step, w, r))
           return Corrupt("a kernel's buffers overlap");
       }
     }
@@ -235,7 +241,7 @@ class Binder {
     if (x.storage != y.storage || x.empty || y.empty) return false;
     if (x.storage == plan::Storage::Output) return x.index == y.index;
     if (x.storage != plan::Storage::Arena && x.storage != plan::Storage::Session) return false;
-    return x.offset < y.offset + bytes_[b] && y.offset < x.offset + bytes_[a];
+    return x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
   }
 
   // Limits of every GPU's launches. check_plan has looked at the block.
@@ -330,7 +336,6 @@ class Binder {
   const Part part_;
   BoundPlan& bound_;
   int64_t session_bytes_ = 0;
-  std::vector<int64_t> bytes_;  // one a buffer: what it may be used for; -1 when it waits
 };
 
 library::TensorSpec TensorOf(const BoundOperand& operand) {

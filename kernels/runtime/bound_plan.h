@@ -28,6 +28,7 @@ struct BoundBuffer {
   const int64_t* sizes;
   const int64_t* strides;
   bool empty;
+  int64_t bytes;  // that it may be used for; -1: what only a run's symbols tell, in the prologue
 };
 
 // A buffer's memory seen in another shape.
@@ -97,6 +98,7 @@ struct BoundPlan {
   std::vector<BoundStep> steps;
   std::vector<BoundKernel> kernels;
   std::vector<uint32_t> arguments;  // buffers of all kernel steps, one after another
+  std::vector<uint8_t> written;     // one an argument: the kernel writes it
   std::vector<std::unique_ptr<BoundLibrary>> libraries;
   std::vector<BoundExtern> externs;
   std::vector<BoundControl> controls;

@@ -12,8 +12,9 @@
 namespace preheat::runtime {
 namespace {
 
-constexpr size_t kMostRecordings = 8;  // of one state
 constexpr int64_t kAlignment = 256;
+
+int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Operators that torch may run under capture: they neither wait for the device nor read the host's memory. Those that
 // draw random numbers refuse, and are then called directly.
@@ -80,56 +81,6 @@ absl::Status RunOn(Runner& runner, RunState& state, const BoundStep& step, Strea
   return status;
 }
 
-bool IsPlain(const BoundPlan& bound) {
-  return std::all_of(bound.steps.begin(), bound.steps.end(), [](const BoundStep& step) {
-    return step.kind == plan::StepKind::KernelStep || step.kind == plan::StepKind::LibraryStep ||
-           step.kind == plan::StepKind::ExternStep;
-  });
-}
-
-// The binding's recording, last used first; made when it is new.
-std::shared_ptr<RecordedRun>& FindRecorded(RunState& state) {
-  auto& all = state.recorded;
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const auto& run) { return run->bound() == state.bound.get(); });
-  if (found != all.end()) {
-    if (found != all.begin()) std::rotate(all.begin(), found, found + 1);
-    return all.front();
-  }
-  if (all.size() >= kMostRecordings) all.pop_back();
-  all.insert(all.begin(), std::make_shared<RecordedRun>(state.bound));
-  all.front()->recordable = IsPlain(*state.bound);
-  return all.front();
-}
-
-absl::Status RunInWorkspace(PlanInstance& instance, RunState& state, Runner& runner, Workspace& workspace) {
-  const std::lock_guard<std::mutex> lock(workspace.mutex);
-  RETURN_IF_ERROR(runner.TakeError());
-  std::shared_ptr<RecordedRun>& run = FindRecorded(state);
-  const bool captured = runner.device().IsCapturing(state.stream);
-  const bool plainly = captured || state.seconds != nullptr || !run->recordable;
-  if (run->recorded() && !plainly) {
-    run->Place(state, run->memory);
-    if (run->Follow(runner, state).ok()) return run->Start(runner, state);
-    run = std::make_shared<RecordedRun>(state.bound);  // these addresses do not fit: from the beginning
-  }
-  ASSIGN_OR_RETURN(const int64_t bytes, run->Bytes(instance));
-  ASSIGN_OR_RETURN(std::shared_ptr<char> memory, workspace.Reserve(bytes));
-  if (captured) run->memory = memory;  // the caller's graph works in it from now on
-  run->Place(state, memory);
-  if (plainly || run->runs == 0) {
-    RETURN_IF_ERROR(runner.Run());
-    ++run->runs;
-    return absl::OkStatus();
-  }
-  if (run->Record(runner, state).ok()) {
-    run->memory = std::move(memory);
-    return run->Start(runner, state);
-  }
-  run->recordable = false;
-  return runner.Run();
-}
-
 }  // namespace
 
 void SetCaptureHooks(const CaptureHooks& hooks) {
@@ -137,34 +88,39 @@ void SetCaptureHooks(const CaptureHooks& hooks) {
   g_hooks = hooks;
 }
 
-std::optional<absl::Status> RunRecorded(PlanInstance& instance, RunState& state, Runner& runner) {
-  const bool root = &instance.loaded() == &instance.context().executable->root();
-  if (!root || runner.device().is_host() || state.given_arena != nullptr || instance.loaded().defines) return {};
-  Workspace* workspace = runner.device().WorkspaceOf(state.stream);
-  if (workspace == nullptr) return {};
-  absl::Status status = RunInWorkspace(instance, state, runner, *workspace);
-  state.given_arena = state.given_scratch = nullptr;
-  return status;
-}
-
 absl::StatusOr<int64_t> RecordedRun::Bytes(PlanInstance& instance) {
   if (bytes_ >= 0) return bytes_;
-  int64_t scratch = 0;
-  for (const BoundKernel& kernel : bound_->kernels) {
-    if (!IsIdle(kernel)) scratch = std::max(scratch, kernel.scratch_bytes * kernel.grid[0]);
+  StepOrder order = OrderSteps(*bound_);
+  int64_t scratch[kLanes] = {0, 0};
+  for (size_t s = 0; s < bound_->steps.size(); ++s) {
+    const BoundStep& step = bound_->steps[s];
+    int64_t& most = scratch[order.lane[s]];
+    if (step.kind == plan::StepKind::KernelStep) {
+      const BoundKernel& kernel = bound_->kernels[step.index];
+      if (!IsIdle(kernel)) most = std::max(most, kernel.scratch_bytes * kernel.grid[0]);
+    } else if (step.kind == plan::StepKind::LibraryStep) {
+      const void* const nothing[2] = {nullptr, nullptr};  // on a GPU operands are not packed
+      ASSIGN_OR_RETURN(const ReadyLibrary* ready, instance.MakeReady(*bound_, *bound_->libraries[step.index], nothing));
+      most = std::max(most, ready->scratch_bytes);
+    }
   }
-  for (const auto& library : bound_->libraries) {
-    const void* const nothing[2] = {nullptr, nullptr};  // on a GPU operands are not packed
-    ASSIGN_OR_RETURN(const ReadyLibrary* ready, instance.MakeReady(*bound_, *library, nothing));
-    scratch = std::max(scratch, ready->scratch_bytes);
+  order_ = std::move(order);
+  int64_t bytes = Aligned(bound_->arena_bytes);
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    scratch_begin_[lane] = bytes;
+    bytes += Aligned(scratch[lane]);
   }
-  scratch_ = (bound_->arena_bytes + kAlignment - 1) / kAlignment * kAlignment;
-  return bytes_ = scratch_ + scratch;
+  return bytes_ = bytes;
 }
 
 void RecordedRun::Place(RunState& state, std::shared_ptr<char> memory) {
   state.given_arena = memory.get();
-  state.given_scratch = memory.get() + scratch_;
+  state.given_scratch = memory.get() + scratch_begin_[0];
+}
+
+// Its lane's, of the memory that the state has been placed in.
+void RecordedRun::GiveScratch(RunState& state, size_t step) const {
+  state.given_scratch = state.given_arena + scratch_begin_[order_.lane[step]];
 }
 
 // --- Recording ---
@@ -218,17 +174,28 @@ absl::Status RecordedRun::RecordPart(Runner& runner, RunState& state, size_t beg
   return absl::OkStatus();
 }
 
+// Of those that stand in the part that is being recorded; everything else is done when it is started.
+std::vector<size_t> RecordedRun::NodesBefore(size_t step) const {
+  std::vector<size_t> numbers;
+  for (const uint32_t earlier : order_.before[step]) {
+    if (nodes_[earlier].part == static_cast<int>(parts_.size())) numbers.push_back(nodes_[earlier].number);
+  }
+  return numbers;
+}
+
 absl::Status RecordedRun::AddStep(Runner& runner, RunState& state, LaunchGraph& graph, size_t number, bool* added) {
   const BoundStep& step = bound_->steps[number];
+  const std::vector<size_t> after = NodesBefore(number);
+  GiveScratch(state, number);
   if (step.kind == plan::StepKind::KernelStep) {
     const BoundKernel& kernel = bound_->kernels[step.index];
     if (IsIdle(kernel)) return absl::OkStatus();
     *added = true;
     ASSIGN_OR_RETURN(const Launch launch, runner.LaunchOf(kernel));
-    return runner.AtStep(graph.AddLaunch(launch), number);
+    return runner.AtStep(graph.AddLaunch(launch, after), number);
   }
   *added = true;
-  absl::Status status = graph.AddCapture([&](Stream side) { return RunOn(runner, state, step, side); });
+  absl::Status status = graph.AddCapture([&](Stream side) { return RunOn(runner, state, step, side); }, after);
   if (!status.ok() && step.kind == plan::StepKind::ExternStep) {
     direct_.insert(Text(bound_->externs[step.index].step->op()));
   }
@@ -256,6 +223,7 @@ void RecordedRun::NoteReaders() {
       for (const BoundOperand& operand : library.operands) NoteReader(operand.buffer, s);
       for (const BoundOperand& operand : library.epilogue) NoteReader(operand.buffer, s);
       NoteReader(library.result.buffer, s);
+      for (const BoundOperand& result : library.more_results) NoteReader(result.buffer, s);
     } else {
       const BoundExtern& call = bound_->externs[step.index];
       for (const BoundOperand& operand : call.operands) NoteReader(operand.buffer, s);
@@ -312,6 +280,7 @@ absl::Status RecordedRun::Follow(Runner& runner, RunState& state) {
 absl::Status RecordedRun::Change(Runner& runner, RunState& state, size_t number) {
   const BoundStep& step = bound_->steps[number];
   const Node node = nodes_[number];
+  GiveScratch(state, number);
   if (step.kind == plan::StepKind::KernelStep) {
     const BoundKernel& kernel = bound_->kernels[step.index];
     for (uint32_t i = kernel.first_argument; i < kernel.first_argument + kernel.num_arguments; ++i)

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,18 +10,14 @@
 #include "absl/status/status.h"
 #include "kernels/runtime/plan_instance.h"
 #include "kernels/runtime/runner.h"
+#include "kernels/runtime/step_order.h"
 
 namespace preheat::runtime {
 
-// A session's root plan on a device with launch graphs, in the workspace of the state's stream: the first run of a
-// binding goes step by step, the second is recorded, later ones start what was recorded. Nothing waits for the device.
-// Nothing: this run must be done step by step in memory of the state's own (hosts, subplans, plans that define sizes,
-// an arena of the caller's).
-std::optional<absl::Status> RunRecorded(PlanInstance& instance, RunState& state, Runner& runner);
-
-// Steps of one binding in one state, put together in graphs. Boundary tensors may lie elsewhere at each start: kernels
-// that read or write a moved one get other arguments, library and extern calls are captured again. Extern calls that
-// torch cannot have captured stand between two graphs.
+// Steps of one binding in one state, put together in graphs, in which a step begins when those are done that it has to
+// wait for (step_order.h). Boundary tensors may lie elsewhere at each start: kernels that read or write a moved one get
+// other arguments, library and extern calls are captured again. Extern calls that torch cannot have captured stand
+// between two graphs.
 class RecordedRun {
  public:
   explicit RecordedRun(std::shared_ptr<BoundPlan> bound) : bound_(std::move(bound)) {}
@@ -58,13 +53,16 @@ class RecordedRun {
   bool Captured(size_t step) const;
   absl::Status RecordPart(Runner& runner, RunState& state, size_t begin, size_t end);
   absl::Status AddStep(Runner& runner, RunState& state, LaunchGraph& graph, size_t step, bool* added);
+  std::vector<size_t> NodesBefore(size_t step) const;
+  void GiveScratch(RunState& state, size_t step) const;
   void NoteReaders();
   void NoteReader(uint32_t buffer, uint32_t step);
   void ExchangePlaces(RunState& state);
   absl::Status Change(Runner& runner, RunState& state, size_t step);
 
   const std::shared_ptr<BoundPlan> bound_;
-  int64_t scratch_ = 0;  // where it begins in the workspace
+  StepOrder order_;
+  int64_t scratch_begin_[kLanes] = {0, 0};  // of each lane's steps, in the workspace
   int64_t bytes_ = -1;
   std::set<std::string> direct_;  // extern operators whose capture has failed
   std::vector<Part> parts_;

@@ -12,7 +12,7 @@
 #include "kernels/device/parallel_for.h"
 #include "kernels/runtime/bind.h"
 #include "kernels/runtime/c_status.h"
-#include "kernels/runtime/record_run.h"
+#include "kernels/runtime/run_recorded.h"
 #include "kernels/runtime/runner.h"
 
 namespace preheat::runtime {

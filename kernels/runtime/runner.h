@@ -21,7 +21,7 @@ class Runner {
   // All steps in order, one after another.
   absl::Status Run();
 
-  // --- For record_run.cc ---
+  // --- For record_run.cc and run_recorded.cc ---
 
   // OUT_OF_RANGE when a kernel has reported an index or a division since the last look; clears it.
   absl::Status TakeError();

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/evaluate.h"
 #include "compiler/ir/parse.h"
 #include "tests/conformance/check_graph.h"
 #include "tests/conformance/graph_runner.h"
@@ -19,7 +20,9 @@ namespace {
 
 using testing::Check;
 using testing::CheckText;
+using testing::Differ;
 using testing::GraphRunner;
+using testing::RandomInputs;
 using testing::Target;
 
 TEST(CompileGraph, SoftmaxIsOneKernel) {
@@ -572,6 +575,33 @@ TEST(CompileGraph, EqualKernelsAreOneLaunch) {
 output %a
 output %d
 output %e)");
+}
+
+// On a GPU: every run is recorded once, and from then on its results lie elsewhere.
+TEST(CompileGraph, ResultsThatLieElsewhereAreFollowed) {
+  constexpr int kSteps = 24;
+  std::string text = "%x0 = input user f32[8, 12]\n", outputs;
+  for (int i = 1; i <= kSteps; ++i) {
+    const bool rows = i % 2 == 0;
+    absl::StrAppend(&text, "%s", i, " = reduce_sum(%x", i - 1, ") {dims = [", rows ? 1 : 0, "]}\n%k", i,
+                    " = reshape(%s", i, ") {shape = (", rows ? "8, 1" : "1, 12", ")}\n%b", i, " = broadcast(%k", i,
+                    ") {shape = (8, 12)}\n%x", i, " = sub(%x", i - 1, ", %b", i, ")\n");
+    absl::StrAppend(&outputs, "output %x", i, "\n");
+  }
+  auto graph = ir::ParseGraph(text + outputs);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  auto runner = GraphRunner::Make(*std::move(graph), Target());
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  EXPECT_GT(runner->artifact().report.kernels_after, kSteps / 2);
+  auto inputs = RandomInputs(runner->graph(), {}, 1);
+  ASSERT_TRUE(inputs.ok()) << inputs.status();
+  auto want = ir::Evaluate(runner->graph(), *inputs, {});
+  ASSERT_TRUE(want.ok()) << want.status();
+  for (int runs : {4, 7}) {
+    auto got = runner->Run(*inputs, {}, /*unaligned=*/false, runs);
+    ASSERT_TRUE(got.ok()) << got.status();
+    for (size_t i = 0; i < want->size(); ++i) EXPECT_EQ(Differ((*got)[i], (*want)[i]), "") << "output " << i;
+  }
 }
 
 TEST(CompileGraph, ScansScattersAndSorts) {

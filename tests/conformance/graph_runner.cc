@@ -145,7 +145,8 @@ GraphRunner GraphRunner::Of(ir::Graph graph, Artifact artifact) {
 }
 
 absl::StatusOr<std::vector<HostTensor>> GraphRunner::Run(const std::vector<HostTensor>& inputs,
-                                                         const ir::SymbolValues& symbols, bool unaligned) const {
+                                                         const ir::SymbolValues& symbols, bool unaligned,
+                                                         int gpu_runs) const {
   std::vector<preheat_blob> blobs;
   for (const auto& [digest, bytes] : artifact_.code) blobs.push_back({digest.c_str(), bytes.data(), bytes.size()});
   preheat_load_options load{};
@@ -171,16 +172,15 @@ absl::StatusOr<std::vector<HostTensor>> GraphRunner::Run(const std::vector<HostT
     ASSIGN_OR_RETURN(std::vector<int64_t> strides, Concrete(output.strides, symbols));
     out.push_back(std::make_unique<Memory>(output.value.dtype(), shape, strides));
   }
-  // On a GPU: step by step, recorded, and with every tensor elsewhere. Each run reports what the kernels of the one
-  // before have found.
-  for (int run = 0; run < (gpu_ != nullptr ? 3 : 1); ++run) {
+  // Each run reports what the kernels of the one before have found.
+  for (int run = 0; run < (gpu_ != nullptr ? gpu_runs : 1); ++run) {
     std::vector<preheat_tensor> in_views, out_views;
     for (size_t i = 0; i < in.size(); ++i) {
-      RETURN_IF_ERROR(in[i]->ToDevice(gpu_.get(), run == 2, Shift(*in[i], unaligned && run == 2)));
+      RETURN_IF_ERROR(in[i]->ToDevice(gpu_.get(), run >= 2, Shift(*in[i], unaligned && run >= 2)));
       in_views.push_back(in[i]->View());
     }
     for (size_t i = 0; i < out.size(); ++i) {
-      RETURN_IF_ERROR(out[i]->ToDevice(gpu_.get(), run == 2, Shift(*out[i], unaligned && run == 2)));
+      RETURN_IF_ERROR(out[i]->ToDevice(gpu_.get(), run >= 2, Shift(*out[i], unaligned && run >= 2)));
       if (graph().outputs()[i].mutates < 0) out_views.push_back(out[i]->View());
     }
     RETURN_IF_ERROR(Take(

@@ -24,9 +24,11 @@ class GraphRunner {
   static GraphRunner Of(ir::Graph graph, Artifact artifact);
   const Artifact& artifact() const { return artifact_; }
   const ir::Graph& graph() const { return canonical_.graph; }
-  // `unaligned`: on a GPU, the last time with every tensor where only its elements are aligned.
+  // On a GPU `gpu_runs` times: step by step, recorded, and from then on with every tensor elsewhere. `unaligned`: from
+  // then on where only their elements are aligned.
   absl::StatusOr<std::vector<ir::HostTensor>> Run(const std::vector<ir::HostTensor>& inputs,
-                                                  const ir::SymbolValues& symbols, bool unaligned = false) const;
+                                                  const ir::SymbolValues& symbols, bool unaligned = false,
+                                                  int gpu_runs = 3) const;
 
  private:
   Canonical canonical_;

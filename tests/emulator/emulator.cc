@@ -149,10 +149,12 @@ bool RunBlock(const KernelFunction& kernel, Thread& t) {
 
 // --- Graphs ---
 
-// What stands in a graph: a launch, or what was captured. Nodes are done in the order in which they were added.
+// What stands in a graph: a launch, or what was captured. Of the nodes that need not wait the last added one is done
+// first: whoever relies on the order of adding is found out.
 struct Graph;
 struct Node {
   std::function<int()> run;
+  std::vector<Node*> after;
 };
 struct Graph {
   std::vector<Node*> nodes;
@@ -166,17 +168,38 @@ struct Stream {
 int Do(void* stream, std::function<int()> work) {
   auto* s = static_cast<Stream*>(stream);
   if (s == nullptr || s->capture == nullptr) return work();
-  s->capture->nodes.push_back(new Node{std::move(work)});
+  Graph& graph = *s->capture;  // in the order of the calls
+  graph.nodes.push_back(
+      new Node{std::move(work), graph.nodes.empty() ? std::vector<Node*>() : std::vector{graph.nodes.back()}});
   return 0;
 }
 
 namespace {
 
 int RunGraph(const Graph& graph) {
-  for (const Node* node : graph.nodes) {
-    if (const int result = node->run(); result != 0) return result;
+  std::vector<Node*> waiting = graph.nodes;
+  while (!waiting.empty()) {
+    const auto is_waiting = [&](Node* n) { return std::find(waiting.begin(), waiting.end(), n) != waiting.end(); };
+    const auto ready = std::find_if(waiting.rbegin(), waiting.rend(), [&](const Node* node) {
+      return std::none_of(node->after.begin(), node->after.end(), is_waiting);
+    });
+    if (ready == waiting.rend()) return 1;
+    if (const int result = (*ready)->run(); result != 0) return result;
+    waiting.erase(std::next(ready).base());
   }
   return 0;
+}
+
+// Whether a graph holds all of these nodes.
+bool Holds(const Graph& graph, void* const* nodes, size_t count) {
+  return std::all_of(nodes, nodes + count, [&](void* node) {
+    return std::find(graph.nodes.begin(), graph.nodes.end(), node) != graph.nodes.end();
+  });
+}
+std::vector<Node*> NodeList(void* const* nodes, size_t count) {
+  std::vector<Node*> list;
+  for (size_t i = 0; i < count; ++i) list.push_back(static_cast<Node*>(nodes[i]));
+  return list;
 }
 
 struct KernelNode {  // CUDA_KERNEL_NODE_PARAMS_v2
@@ -430,14 +453,15 @@ int cuGraphDestroy(void* graph) {
 }  // nodes stay: those of an exec live on
 int cuGraphAddKernelNode_v2(void** node, void* graph, void* const* after, size_t num_after, const void* kernel) {
   auto* g = static_cast<Graph*>(graph);
-  if (num_after != (g->nodes.empty() ? 0 : 1) || (num_after == 1 && *after != g->nodes.back())) return 1;
-  g->nodes.push_back(new Node{Work(*static_cast<const KernelNode*>(kernel))});
+  if (!Holds(*g, after, num_after)) return 1;
+  g->nodes.push_back(new Node{Work(*static_cast<const KernelNode*>(kernel)), NodeList(after, num_after)});
   return *node = g->nodes.back(), 0;
 }
 int cuGraphAddChildGraphNode(void** node, void* graph, void* const* after, size_t num_after, void* child) {
   auto* g = static_cast<Graph*>(graph);
-  if (num_after != (g->nodes.empty() ? 0 : 1) || (num_after == 1 && *after != g->nodes.back())) return 1;
-  g->nodes.push_back(new Node{[copy = *static_cast<Graph*>(child)] { return RunGraph(copy); }});
+  if (!Holds(*g, after, num_after)) return 1;
+  g->nodes.push_back(
+      new Node{[copy = *static_cast<Graph*>(child)] { return RunGraph(copy); }, NodeList(after, num_after)});
   return *node = g->nodes.back(), 0;
 }
 int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {

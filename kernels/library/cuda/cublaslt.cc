@@ -51,7 +51,7 @@ constexpr int kBias = 4, kRelu = 2, kGeluTanh = 32;  // bits of an epilogue; non
 constexpr int kBatchCount = 5, kBatchStride = 6;     // of a layout
 constexpr int kWorkspace = 1, kAlignmentA = 5;       // of a preference; B, C and D follow
 constexpr int kR32F = 0, kR64F = 1, kR16F = 2, kR16BF = 14, kCompute32F = 68, kCompute64F = 70;
-constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
+constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;  // at most
 constexpr uintptr_t kAnyAddress = 4096;
 
 absl::Status Unsupported(std::string message) {
@@ -174,7 +174,7 @@ class LtMatmul : public PreparedCall {
   }
 
   absl::string_view provider() const override { return "cublaslt"; }
-  int64_t scratch_bytes() const override { return kWorkspaceBytes; }
+  int64_t scratch_bytes() const override { return scratch_bytes_; }
   std::string pack_key(int) const override { return ""; }
   int64_t packed_bytes(int) const override { return 0; }
   absl::Status Pack(int, const void*, void*) const override { return absl::OkStatus(); }
@@ -332,6 +332,7 @@ class LtMatmul : public PreparedCall {
     RETURN_IF_ERROR(Ok(status, "heuristic"));
     if (found == 0) return Unsupported("cuBLASLt has no algorithm for this matrix product");
     *algorithm = best.algorithm;
+    scratch_bytes_ = std::max(scratch_bytes_, static_cast<int64_t>(best.workspace));
     return absl::OkStatus();
   }
 
@@ -357,7 +358,7 @@ class LtMatmul : public PreparedCall {
     return Ok(lt_.matmul(lt_.handle, desc_, alpha, swapped_ ? b : a, first_, swapped_ ? a : b, second_,
                          residual != nullptr ? alpha : none, residual != nullptr ? residual : c,
                          residual != nullptr ? residual_ : result_, c, result_, aligned ? &aligned_ : &any_,
-                         addresses.scratch, static_cast<size_t>(kWorkspaceBytes), addresses.stream),
+                         addresses.scratch, static_cast<size_t>(scratch_bytes_), addresses.stream),
               "the product");
   }
 
@@ -365,6 +366,7 @@ class LtMatmul : public PreparedCall {
   Batches batches_;
   int type_ = 0;
   int64_t size_ = 0;
+  int64_t scratch_bytes_ = 0;  // of both algorithms
   bool double_ = false, swapped_ = false, empty_ = false, has_bias_ = false, has_any_ = false;
   int32_t activation_ = 0;
   void *desc_ = nullptr, *first_ = nullptr, *second_ = nullptr, *result_ = nullptr, *residual_ = nullptr;
