@@ -11,6 +11,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 bundle=${1:-$PREHEAT_ROOT/build/bundle}
 [ -x "$PREHEAT_BUILD/bin/compilectl" ] || die "nothing is built in $PREHEAT_BUILD" "deploy/build.sh"
+[ -d "$PREHEAT_ROOT/client/python/preheat/_proto" ] || die "Python's messages are not generated" "deploy/build.sh preheat_python_protos"
 
 # Libraries that FILE loads from Debian: not the C and C++ runtimes, nothing of torch's or of the build.
 debian_libraries() {

@@ -2,12 +2,13 @@
 
     launch_cost.py        (a server in PREHEAT_SERVER; microseconds, medians of 200 calls that are not waited for)
 
-Cases: nothing moved; 4 inputs elsewhere at each call; 100 outputs elsewhere at each call; and how often memory was
-asked for in steady state.
+Cases: nothing moved; 4 inputs elsewhere at each call; a training forward whose 100 results lie elsewhere at each call,
+followed in each of the ways that there are; how often memory was asked for in steady state.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import statistics
 import time
@@ -16,7 +17,7 @@ from typing import Any
 
 import preheat
 import torch
-from preheat import compiled_graph
+from preheat import compiled_graph, native
 
 
 def microseconds(call: Callable[[int], Any], count: int = 200) -> float:
@@ -34,6 +35,18 @@ def microseconds(call: Callable[[int], Any], count: int = 200) -> float:
     return round(statistics.median(times), 2)
 
 
+def in_all(call: Callable[[int], Any], count: int = 200) -> float:
+    """Microseconds a call, host and GPU, when one call follows the other."""
+    for i in range(20):
+        call(i)
+    torch.cuda.synchronize()
+    begin = time.perf_counter_ns()
+    for i in range(count):
+        call(i)
+    torch.cuda.synchronize()
+    return round((time.perf_counter_ns() - begin) / 1e3 / count, 2)
+
+
 def chain(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
     """Softmax along one dimension and then the other: no two of them are one kernel."""
     x = a + b + c + d
@@ -43,7 +56,100 @@ def chain(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) ->
 
 
 def many(x: torch.Tensor) -> list[torch.Tensor]:
+    """Results that the backward graph wants: each a kernel's."""
     return [torch.softmax(x * (1 + i / 100), -1) for i in range(100)]
+
+
+class Raw:
+    """The C function alone, its arguments made beforehand; ctypes is counted in."""
+
+    def __init__(self, graph: compiled_graph.CompiledGraph) -> None:
+        (self.layout,) = graph._layouts.values()
+        assert graph._session is not None
+        self.session, self.function = graph._session.handle, native.library().preheat_session_run_raw
+
+    def outputs(self) -> list[torch.Tensor]:
+        made = self.layout.outputs
+        return [torch.empty_strided(n, s, dtype=dtype, device="cuda") for n, s, dtype in made]
+
+    @staticmethod
+    def pointers(tensors: list[torch.Tensor]) -> Any:
+        return (ctypes.c_void_p * len(tensors))(*[t.data_ptr() for t in tensors])
+
+    def __call__(self, inputs: Any, outputs: Any) -> None:
+        stream = torch.cuda.current_stream().cuda_stream or None
+        native.check(self.function(self.session, self.layout.symbols, inputs, outputs, None, stream))
+
+
+def moved_inputs(made: list[compiled_graph.CompiledGraph]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    sets = [[torch.randn(256, 256, device="cuda") for _ in range(4)] for _ in range(2)]
+    run = torch.compile(chain, backend="preheat")
+    for i in range(6):
+        run(*sets[i % 2])
+    graph = made[-1]
+    row["kernels"] = preheat.report().to_dict()["graphs"][-1]["kernels_after"]
+    raw = Raw(graph)
+    given, results = [raw.pointers(s) for s in sets], raw.pointers(kept := raw.outputs())
+    for name, sides in (("nothing moved", 1), ("4 inputs moved", 2)):
+        row[f"run_raw, {name}"] = microseconds(lambda i, n=sides: raw(given[i % n], results))
+        row[f"graph call, {name}"] = microseconds(lambda i, n=sides: graph(list(sets[i % n])))
+        row[f"compiled function, {name}"] = microseconds(lambda i, n=sides: run(*sets[i % n]))
+    before = torch.cuda.memory_stats()["num_device_alloc"]
+    for i in range(50):
+        run(*sets[i % 2])
+    torch.cuda.synchronize()
+    row["device allocations in 50 calls"] = torch.cuda.memory_stats()["num_device_alloc"] - before
+    del kept
+    return row
+
+
+SETS = 24  # of results, which take turns
+
+
+def moved_outputs(made: list[compiled_graph.CompiledGraph]) -> dict[str, Any]:
+    x = torch.randn(256, 256, device="cuda", requires_grad=True)
+    run = torch.compile(many, backend="preheat")
+    for _ in range(4):
+        torch.autograd.backward(run(x), [torch.ones_like(x)] * 100)
+    forward = next(g for g in made if g.signature is not None and len(g.built.outputs) >= 100)
+    raw, given = Raw(forward), Raw.pointers([x])
+    held = [raw.outputs() for _ in range(SETS)]
+    results = [raw.pointers(outputs) for outputs in held]
+
+    def copy(i: int) -> None:
+        raw(given, results[0])
+        torch._foreach_copy_(held[1 + i % (SETS - 1)], held[0])
+
+    def recapture(i: int) -> None:
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin()
+        raw(given, results[i % SETS])
+        graph.capture_end()
+        graph.replay()
+
+    ways: dict[str, Callable[[int], Any]] = {
+        "where they were": lambda i: raw(given, results[0]),
+        "patch": lambda i: raw(given, results[i % SETS]),
+        "copy": copy,
+    }
+    row: dict[str, Any] = {}
+    with torch.no_grad():
+        for name, call in ways.items():
+            row[f"100 outputs, {name}: host"] = microseconds(call)
+            row[f"100 outputs, {name}: in all"] = in_all(call)
+        with torch.cuda.stream(torch.cuda.Stream()):
+            raw(given, results[0])  # its workspace
+            row["100 outputs, recapture: host"] = microseconds(recapture, 20)
+    keep: list[Any] = [None] * SETS  # results of the last calls, so that each call's lie elsewhere
+
+    def call(i: int) -> None:
+        keep[i % SETS] = run(x)
+
+    row["compiled forward, 100 outputs, patch"] = microseconds(call)
+    keep.clear()
+    row["compiled forward, 100 outputs, where they were"] = microseconds(lambda i: run(x) and None)
+    return row
 
 
 def main() -> None:
@@ -55,54 +161,9 @@ def main() -> None:
         made.append(self)
 
     compiled_graph.CompiledGraph.__init__ = note  # type: ignore[method-assign]
-    row: dict[str, Any] = {}
     with torch.no_grad():
-        sets = [[torch.randn(256, 256, device="cuda") for _ in range(4)] for _ in range(2)]
-        run = torch.compile(chain, backend="preheat")
-        for i in range(6):
-            run(*sets[i % 2])
-        graph = made[-1]
-        row["kernels"] = preheat.report().to_dict()["graphs"][-1]["kernels_after"]
-        row["graph call, nothing moved"] = microseconds(lambda i: graph(list(sets[0])))
-        row["graph call, 4 inputs moved"] = microseconds(lambda i: graph(list(sets[i % 2])))
-        row["compiled function, nothing moved"] = microseconds(lambda i: run(*sets[0]))
-        row["compiled function, 4 inputs moved"] = microseconds(lambda i: run(*sets[i % 2]))
-        row.update(raw(graph, sets))
-        before = torch.cuda.memory_stats()["num_device_alloc"]
-        for i in range(50):
-            run(*sets[i % 2])
-        torch.cuda.synchronize()
-        row["device allocations in 50 calls"] = torch.cuda.memory_stats()["num_device_alloc"] - before
-        fresh = torch.compile(many, backend="preheat")
-        x = torch.randn(256, 256, device="cuda")
-        held: list[Any] = [None, None, None]
-
-        def call(i: int) -> None:  # results of the last calls are kept, so each call's lie elsewhere
-            held[i % 3] = fresh(x)
-
-        row["100 outputs moved"] = microseconds(call)
-        row["100 outputs where they were"] = microseconds(lambda i: fresh(x) and None)
-    print(json.dumps(row, indent=1))
-
-
-def raw(graph: compiled_graph.CompiledGraph, sets: list[list[torch.Tensor]]) -> dict[str, float]:
-    """The C function alone, its arguments made beforehand; ctypes is counted in."""
-    import ctypes
-
-    from preheat import native
-
-    (layout,) = graph._layouts.values()
-    session = graph._session
-    assert session is not None
-    out = torch.empty(256, 256, device="cuda")
-    pointers = [(ctypes.c_void_p * 4)(*[t.data_ptr() for t in s]) for s in sets]
-    outputs = (ctypes.c_void_p * 1)(out.data_ptr())
-    function = native.library().preheat_session_run_raw
-    call = lambda s: function(session.handle, layout.symbols, s, outputs, None, None)  # noqa: E731
-    return {
-        "run_raw, nothing moved": microseconds(lambda i: call(pointers[0])),
-        "run_raw, 4 inputs moved": microseconds(lambda i: call(pointers[i % 2])),
-    }
+        print(json.dumps(moved_inputs(made), indent=1), flush=True)
+    print(json.dumps(moved_outputs(made), indent=1))
 
 
 if __name__ == "__main__":

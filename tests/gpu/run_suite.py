@@ -195,7 +195,7 @@ def profile(work: Workload, run: Any) -> list[str]:
     kernels = [e for e in seen.key_averages() if e.device_type == torch.autograd.DeviceType.CUDA]
     kernels.sort(key=lambda e: -e.self_device_time_total)
     total = sum(e.self_device_time_total for e in kernels)
-    lines = [f"{e.self_device_time_total:.0f} us x{e.count} {e.key[:70]}" for e in kernels[:8]]
+    lines = [f"{e.self_device_time_total:.0f} us x{e.count} {e.key[:70]}" for e in kernels[:16]]
     return [f"{total:.0f} us in {sum(e.count for e in kernels)} kernels", *lines]
 
 
