@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from op_families import Shares, family
 from service import Server
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -89,16 +90,42 @@ def test_sample_of_op_db(server: Server, tmp_path: pathlib.Path, monkeypatch: py
     import preheat
 
     monkeypatch.setenv("PREHEAT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("PREHEAT_REQUIRED", "1")
     warnings.simplefilter("ignore")
-    preheat.reset_report()
-    verdicts = {
-        f"{op.name}.{op.variant_test_name} {dtype}": verdict(op, dtype, server.address) for op, dtype in items()
-    }
+    verdicts, shares = {}, Shares()
+    for op, dtype in items():
+        preheat.reset_report()
+        verdicts[f"{op.name}.{op.variant_test_name} {dtype}"] = found = verdict(op, dtype, server.address)
+        graphs = preheat.report().graphs
+        if found == "right":
+            native = {name for graph in graphs for name in graph.native_ops}
+            shares.add(op, native, {name for graph in graphs for name in graph.extern_ops})
     failed = {name: v for name, v in verdicts.items() if v not in ("right", "skipped")}
     assert not failed
-    right = sum(v == "right" for v in verdicts.values())
-    assert right > 0.8 * len(verdicts)
-    graphs = preheat.report().to_dict()["graphs"]
-    assert not [g for g in graphs if "unreachable" in g["reason"]]
-    native = [g for g in graphs if g["native_ops"] and not g["extern_ops"]]
-    assert len(native) > 0.6 * len(graphs)
+    assert sum(v == "right" for v in verdicts.values()) > 0.8 * len(verdicts)
+    print(f"\nnative throughout:\n{shares}")
+    assert shares.share() >= 0.85
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("add", "pointwise"), ("where", "pointwise"), ("amax", "reduction"), ("softmax", "reduction"), ("permute", "view"),
+     ("cat", "view"), ("index_put", "index"), ("nn.functional.layer_norm", "norm"), ("nn.functional.conv2d", "other"),
+     ("sort", "other"), ("linalg.det", "other"), ("norm", "reduction")],
+)  # fmt: skip
+def test_family(name: str, expected: str) -> None:
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    assert {family(op) for op in op_db if op.name == name} == {expected}
+
+
+def test_shares_count_what_is_native_throughout() -> None:
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    add, conv = (next(op for op in op_db if op.name == name) for name in ("add", "nn.functional.conv2d"))
+    shares = Shares()
+    assert shares.add(add, ["aten.add.Tensor"], [])
+    assert not shares.add(add, ["aten.add.Tensor"], ["aten.sort.default"])
+    assert not shares.add(add, [], [])  # no graph at all
+    shares.add(conv, ["aten.convolution.default"], [])
+    assert shares.share() == pytest.approx(1 / 3)
