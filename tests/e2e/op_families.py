@@ -57,7 +57,7 @@ def family(op: Any) -> str:
         return "norm"
     if isinstance(op, (core.UnaryUfuncInfo, core.BinaryUfuncInfo)):
         return "pointwise"
-    if isinstance(op, core.ReductionOpInfo):
+    if isinstance(op, core.ReductionOpInfo) or op.variant_test_name.startswith("reduction"):  # min, max
         return "reduction"
     if found := next((f for f, patterns in _BY_NAME.items() if _named(op.name, patterns)), None):
         return found
