@@ -66,8 +66,8 @@ int OwnCost(const Node& node) {
 
 class RootFinder {
  public:
-  RootFinder(const Graph& graph, const Layouts& layouts)
-      : graph_(graph), layouts_(layouts), ranges_(graph.SymbolRanges()), found_(graph) {}
+  RootFinder(const Graph& graph, const Layouts& layouts, bool store_padding)
+      : graph_(graph), layouts_(layouts), store_padding_(store_padding), ranges_(graph.SymbolRanges()), found_(graph) {}
 
   Roots Run() {
     const auto uses = CountUsesThroughViews();
@@ -149,12 +149,17 @@ class RootFinder {
       bool computed = !InMemory(base.node->op()) && !IsLeaf(base.node->op());
       bool indexed = node.op() == Op::kTake || node.op() == Op::kGather;
       bool costly_base = cost_[base.node->id()] >= kCostlyOps || loads_[base.node->id()] > 1;
-      if (computed && (indexed ? !PicksFew(node, base) : costly_base)) found_.is_root[base] = 1;
+      if (computed && (indexed ? !PicksFew(node, base) : costly_base)) found_.is_root[StoredOf(node, base)] = 1;
     }
     if (found_.is_root[node.result()]) {
       cost_[id] = 0, loads_[id] = whole_loads_[id] = 1;
       whole_bytes_[id] = ElementBytes(node);
     }
+  }
+
+  Value StoredOf(const Node& node, Value base) const {
+    const bool padded = node.op() == Op::kWindow && base.node->op() == Op::kPad;
+    return padded && !store_padding_ ? BaseOf(base.node->operand(0)) : base;
   }
 
   // An indexed read of no more elements than there are: each is computed where it is read, and the others never.
@@ -188,6 +193,7 @@ class RootFinder {
 
   const Graph& graph_;
   const Layouts& layouts_;
+  const bool store_padding_;
   const ir::Ranges ranges_;
   Roots found_;
   std::vector<int> cost_, loads_;     // of what is inlined, by node id
@@ -197,6 +203,8 @@ class RootFinder {
 
 }  // namespace
 
-Roots FindRoots(const Graph& graph, const Layouts& layouts) { return RootFinder(graph, layouts).Run(); }
+Roots FindRoots(const Graph& graph, const Layouts& layouts, bool store_padding) {
+  return RootFinder(graph, layouts, store_padding).Run();
+}
 
 }  // namespace preheat::schedule

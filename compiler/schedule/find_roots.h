@@ -14,8 +14,9 @@ struct Roots {
   ir::ValueMap<char> required;  // those that are stored in any case: outputs, and what calls read and write
 };
 
-// Roots are what is required, reductions, costly values with several uses, and operands of views that repeat elements.
-Roots FindRoots(const ir::Graph& graph, const Layouts& layouts);
+// Roots are what is required, reductions, costly values with several uses, and operands of views that repeat elements;
+// of a window over a padded value that one, with `store_padding`, or the smaller one that it pads.
+Roots FindRoots(const ir::Graph& graph, const Layouts& layouts, bool store_padding);
 
 bool IsLeaf(ir::Op op);    // fill, iota, size: nothing to load
 bool InMemory(ir::Op op);  // inputs and constants

@@ -145,7 +145,7 @@ absl::Status CheckOrder(const Partition& partition) {
 }  // namespace
 
 absl::StatusOr<Partition> Fuse(const Graph& graph, const Layouts& layouts, bool merge, bool block_sums) {
-  const Roots roots = FindRoots(graph, layouts);
+  const Roots roots = FindRoots(graph, layouts, /*store_padding=*/!block_sums);
   Groups groups(graph, layouts, roots);
   if (merge) {
     MergeIntoConsumers(groups);

@@ -49,7 +49,7 @@ struct Partition {
 // nobody reads any more are dropped. Near linear in the number of nodes.
 //
 // With `merge` off every root is a region of its own: slower, but free of every rule above. `block_sums`: whether the
-// target's emitter can have regions with a block.
+// target's emitter can have regions with a block, as that for CPUs, whose loops leave padding out of windows too.
 absl::StatusOr<Partition> Fuse(const ir::Graph& graph, const Layouts& layouts, bool merge = true,
                                bool block_sums = true);
 

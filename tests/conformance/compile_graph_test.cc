@@ -256,6 +256,26 @@ output %y)");
   }
 }
 
+// A pooled value is stored without its padding, over the product that it is made of.
+TEST(CompileGraph, WindowsLeavePaddingOut) {
+  Report report = CheckText(R"(
+%x = input user f32[8, 64]
+%w = input user f32[64, 64]
+%s = input user f32[64]
+%m = matmul(%x, %w)
+%s1 = reshape(%s) {shape = (1, 64)}
+%sb = broadcast(%s1) {shape = (8, 64)}
+%a = mul(%m, %sb)
+%b = exp(%a)
+%p = pad(%b) {low = (1, 0), high = (1, 0), value = -inf}
+%v = window(%p) {dim = 0, size = 3, step = 2, dilation = 1}
+%r = reduce_max(%v) {dims = [2]}
+output %r)");
+  if (Target().rfind("cpu:", 0) == 0) {
+    EXPECT_EQ(report.peak_bytes_after, (8 + 4) * 64 * 4);
+  }
+}
+
 TEST(CompileGraph, TransposedOperandsAreReadInBlocks) {
   for (const char* shape : {"40, 130", "16, 64", "129, 17"}) {
     std::string text = R"(
