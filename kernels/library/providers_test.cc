@@ -342,5 +342,26 @@ TEST(Half, ConvertsEveryValueBackAndForth) {
   EXPECT_EQ(ToBF16(1 + 0x1p-8f).bits, 0x3f80);
 }
 
+// Libraries multiply 16-bit floats in pairs: where the last of an odd number meets a zero, an infinity becomes NaN.
+TEST(Providers, InfinitiesStay) {
+  const int32_t bf16 = static_cast<int32_t>(DType::kBF16);
+  for (int64_t k : {1, 2, 3, 5, 16, 17, 33}) {
+    CallSpec call;
+    call.operands[0] = {bf16, {5, k}, {k, 1}};
+    call.operands[1] = {bf16, {k, 8}, {8, 1}};
+    call.result = {bf16, {5, 8}, {8, 1}};
+    HostData a(call.operands[0]), b(call.operands[1]), result(call.result);
+    for (int64_t i = 0; i < 5 * k; ++i) a.Set(i, i % k == k - 1 && i / k % 2 == 1 ? INFINITY : 1);
+    for (int64_t i = 0; i < 8 * k; ++i) b.Set(i, -1);
+    absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = Prepare(call, "");
+    ASSERT_TRUE(prepared.ok()) << prepared.status();
+    RunOnce(**prepared, a, b, {}, result);
+    for (int64_t i = 0; i < 40; ++i) {
+      const double want = i / 8 % 2 == 1 ? -INFINITY : static_cast<double>(-k);
+      EXPECT_EQ(result.Get(i), want) << (*prepared)->provider() << ", " << k << " products, element " << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace preheat::library
