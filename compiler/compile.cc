@@ -1,6 +1,8 @@
 #include "compiler/compile.h"
 
+#include <algorithm>
 #include <chrono>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -90,18 +92,57 @@ std::string JoinSources(const std::vector<codegen::EmittedKernel>& kernels) {
   return text;
 }
 
+absl::StatusOr<ir::Graph> RunPasses(ir::Graph graph, const CompileOptions& options) {
+  passes::PipelineOptions pipeline;
+  pipeline.disabled = options.disabled_passes;
+  pipeline.gpu = DeviceKindOf(options.target) == DeviceKind::kCuda;
+  pipeline.cancelled = options.cancelled;
+  return passes::RunPipeline(std::move(graph), pipeline);
+}
+
+absl::StatusOr<BuiltPlan> BuildBlockPlan(const std::string& text, const StrideLists& inputs, const StrideLists& outputs,
+                                         const DebugNames& names, const CompileOptions& options);
+
 // Merged regions rest on rules that merge_groups.h names; should a region still fail to lower, the program is compiled
 // with every root apart rather than not at all.
-absl::StatusOr<BuiltPlan> ScheduleAndGenerate(const ir::Graph& graph, const DebugNames& names, DeviceKind device,
-                                              const codegen::Schedules& schedules) {
+absl::StatusOr<BuiltPlan> ScheduleAndGenerate(const ir::Graph& graph, const DebugNames& names,
+                                              const CompileOptions& options) {
+  const DeviceKind device = DeviceKindOf(options.target);
+  const BuildBlock build_block = [&](const std::string& text, const StrideLists& inputs, const StrideLists& outputs) {
+    return BuildBlockPlan(text, inputs, outputs, names, options);
+  };
   schedule::Layouts layouts(graph);
-  const bool block_sums = device == DeviceKind::kCpu;
-  ASSIGN_OR_RETURN(schedule::Partition partition, schedule::Fuse(graph, layouts, /*merge=*/true, block_sums));
-  if (device == DeviceKind::kCpu) schedule::DelaySteps(graph, layouts, partition);
-  absl::StatusOr<BuiltPlan> built = BuildPlan(graph, layouts, partition, names.ops, names.places, device, schedules);
+  const bool cpu = device == DeviceKind::kCpu;
+  ASSIGN_OR_RETURN(schedule::Partition partition, schedule::Fuse(graph, layouts, /*merge=*/true, cpu));
+  if (cpu) schedule::DelaySteps(graph, layouts, partition);
+  absl::StatusOr<BuiltPlan> built =
+      BuildPlan(graph, layouts, partition, names.ops, names.places, device, options.schedules, build_block);
   if (built.ok() || built.status().code() != absl::StatusCode::kInternal) return built;
-  ASSIGN_OR_RETURN(partition, schedule::Fuse(graph, layouts, /*merge=*/false));
-  return BuildPlan(graph, layouts, partition, names.ops, names.places, device, schedules);
+  ASSIGN_OR_RETURN(partition, schedule::Fuse(graph, layouts, /*merge=*/false, cpu));
+  return BuildPlan(graph, layouts, partition, names.ops, names.places, device, options.schedules, build_block);
+}
+
+absl::StatusOr<BuiltPlan> BuildBlockPlan(const std::string& text, const StrideLists& inputs, const StrideLists& outputs,
+                                         const DebugNames& names, const CompileOptions& options) {
+  ASSIGN_OR_RETURN(ir::Graph block, ReadBlock(text, inputs, outputs));
+  ASSIGN_OR_RETURN(ir::Graph graph, RunPasses(std::move(block), options));
+  auto kept = std::make_shared<const ir::Graph>(std::move(graph));
+  ASSIGN_OR_RETURN(BuiltPlan built, ScheduleAndGenerate(*kept, names, options));
+  built.plan.target = options.target;
+  built.graph = std::move(kept);
+  return built;
+}
+
+// A GPU's run is recorded, and its conditions lie where the host does not read.
+absl::Status CheckControl(const ir::Graph& graph, const CompileOptions& options) {
+  const bool control = std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                                   [](const ir::Node& node) { return ir::IsControl(node.op()); });
+  if (!control || DeviceKindOf(options.target) == DeviceKind::kCpu) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kUnimplemented,
+                   {.kind = "data_dependent_control_flow",
+                    .message = "a branch or loop depends on the contents of a tensor, which a GPU's plan does not read",
+                    .where = options.target,
+                    .fix = "compute both ways and choose by torch.where, or compile the parts"});
 }
 
 absl::Status CheckTarget(const std::string& target) {
@@ -152,22 +193,18 @@ absl::StatusOr<Draft> MakeDraft(const Canonical& canonical, const CompileOptions
   Stopwatch watch;
   Draft draft;
   Artifact& artifact = draft.artifact;
-  const DeviceKind device = DeviceKindOf(options.target);
   RETURN_IF_ERROR(CheckTarget(options.target));
+  RETURN_IF_ERROR(CheckControl(canonical.graph, options));
 
   Tell(options, "passes", 0);
-  passes::PipelineOptions pipeline;
-  pipeline.disabled = options.disabled_passes;
-  pipeline.gpu = device == DeviceKind::kCuda;
-  pipeline.cancelled = options.cancelled;
   ASSIGN_OR_RETURN(ir::Graph live, passes::EliminateDeadCode(canonical.graph));  // a graph of our own to rewrite
-  ASSIGN_OR_RETURN(ir::Graph graph, passes::RunPipeline(std::move(live), pipeline));
+  ASSIGN_OR_RETURN(ir::Graph graph, RunPasses(std::move(live), options));
   artifact.passes_seconds = watch.Lap();
 
   Tell(options, "codegen", 0);
   RETURN_IF_ERROR(Cancelled(options));
   DebugNames names(canonical.program);
-  ASSIGN_OR_RETURN(draft.built, ScheduleAndGenerate(graph, names, device, options.schedules));
+  ASSIGN_OR_RETURN(draft.built, ScheduleAndGenerate(graph, names, options));
   draft.built.plan.target = options.target;
   artifact.report = MakeReport(canonical, graph, draft.built);
   RETURN_IF_ERROR(CheckExtern(artifact.report, options));
@@ -177,11 +214,23 @@ absl::StatusOr<Draft> MakeDraft(const Canonical& canonical, const CompileOptions
   return draft;
 }
 
+namespace {
+
+// Subplans' kernels are in the same code.
+void NameCode(artifact::Plan& plan, const std::vector<std::string>& digests) {
+  plan.code = digests;
+  for (artifact::Plan& subplan : plan.subplans) NameCode(subplan, digests);
+}
+
+}  // namespace
+
 absl::StatusOr<Artifact> FinishDraft(Draft draft, std::vector<std::string> code) {
+  std::vector<std::string> digests;
   for (std::string& bytes : code) {
-    draft.built.plan.code.push_back(Digest(bytes));
-    draft.artifact.code[draft.built.plan.code.back()] = std::move(bytes);
+    digests.push_back(Digest(bytes));
+    draft.artifact.code[digests.back()] = std::move(bytes);
   }
+  NameCode(draft.built.plan, digests);
   ASSIGN_OR_RETURN(draft.artifact.plan, artifact::WritePlan(draft.built.plan));
   return std::move(draft.artifact);
 }

@@ -62,12 +62,19 @@ struct KernelReport {
   std::vector<std::string> ops;  // ATen operators
   int64_t bytes = 0, flops = 0;  // with ranges: at the least sizes
 };
+// Where the program's course depends on what a tensor holds.
+struct GraphBreak {
+  std::string file;
+  int line = 0;
+  std::string reason;
+};
 struct Report {
   int kernels_before = 0, kernels_after = 0;
   std::vector<KernelReport> kernels;
   std::map<std::string, int> library_calls;
   std::map<std::string, std::pair<int, std::string>> extern_calls;  // op -> count, reason
   std::map<std::string, int> native_ops;                            // ATen op -> count
+  std::vector<GraphBreak> graph_breaks;
   int64_t peak_bytes_before = 0, peak_bytes_after = 0;
 };
 
@@ -83,7 +90,7 @@ absl::StatusOr<Artifact> Compile(const Canonical& canonical, const CompileOption
 
 // Raised whenever the same canonical program would give other sources or another plan; a golden test
 // (tests/golden) forces it up. Part of every key.
-inline constexpr uint32_t kCompilerEpoch = 17;
+inline constexpr uint32_t kCompilerEpoch = 18;
 
 // "g++ 12.2.0": what Compile calls for CPU code. UNAVAILABLE "no_host_compiler" when there is none.
 absl::StatusOr<std::string> HostCompilerVersion();

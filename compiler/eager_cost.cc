@@ -131,8 +131,11 @@ std::vector<int> Tensors(const AtenNode& node) {
 int CountEagerKernels(const AtenProgram& program) {
   int count = 0;
   for (const AtenNode& node : program.nodes) {
+    int inside = 0;  // control flow: the longer way
+    for (const AtenProgram& block : node.blocks) inside = std::max(inside, CountEagerKernels(block));
+    count += inside;
     std::string name = BaseName(node.op);
-    if (!IsEagerView(name)) count += CompositeKernels(name);
+    if (!node.IsControl() && !IsEagerView(name)) count += CompositeKernels(name);
   }
   return count;
 }
@@ -166,7 +169,9 @@ int64_t EagerPeakBytes(const AtenProgram& program) {
       live += Bytes(program, result);
       dying[last[result]].push_back(result);
     }
-    peak = std::max(peak, live);
+    int64_t inside = 0;
+    for (const AtenProgram& block : node.blocks) inside = std::max(inside, EagerPeakBytes(block));
+    peak = std::max(peak, live + inside);
     for (int value : dying[step]) live -= Bytes(program, value);
     ++step;
   }

@@ -78,7 +78,19 @@ struct ExternStep {
   std::vector<uint32_t> results;
 };
 
-using Step = std::variant<KernelStep, LibraryStep, ExternStep>;
+// Of plans among Plan::subplans. `buffers`: what the subplans take, then what they write.
+struct IfStep {
+  uint32_t condition = 0;
+  uint32_t then_plan = 0, else_plan = 0;
+  std::vector<uint32_t> buffers;
+};
+
+struct WhileStep {
+  uint32_t condition_plan = 0, body_plan = 0;
+  std::vector<uint32_t> buffers;
+};
+
+using Step = std::variant<KernelStep, LibraryStep, ExternStep, IfStep, WhileStep>;
 
 struct Plan {
   std::string target;
@@ -94,6 +106,7 @@ struct Plan {
   std::vector<uint32_t> output_buffers;
   ir::Expr arena_bytes, session_bytes;
   std::vector<std::string> error_sites;
+  std::vector<Plan> subplans;
 };
 
 }  // namespace preheat::artifact

@@ -116,9 +116,14 @@ plan::EpilogueOp EpilogueOpOf(const std::string& op) {
 
 class PlanWriter {
  public:
-  explicit PlanWriter(const Plan& plan) : p_(plan), sizes_(plan.symbols) {}
+  PlanWriter(const Plan& plan, flatbuffers::FlatBufferBuilder& builder) : p_(plan), sizes_(plan.symbols), b_(builder) {}
 
-  absl::StatusOr<std::string> Run() {
+  absl::StatusOr<flatbuffers::Offset<plan::Plan>> Run() {
+    std::vector<flatbuffers::Offset<plan::Plan>> subplans;
+    for (const Plan& subplan : p_.subplans) {
+      ASSIGN_OR_RETURN(auto written, PlanWriter(subplan, b_).Run());
+      subplans.push_back(written);
+    }
     ASSIGN_OR_RETURN(auto symbols, Symbols());
     auto buffers = Buffers();
     auto kernels = Kernels();
@@ -136,12 +141,11 @@ class PlanWriter {
     for (const std::string& digest : p_.code) {
       code.push_back(plan::CreateCode(b_, kind, b_.CreateString(digest)));
     }
-    auto root = plan::CreatePlan(
-        b_, plan::kPlanVersion, b_.CreateString(p_.target), symbols, b_.CreateVectorOfStructs(sizes_.nodes()),
-        b_.CreateVector(std::vector<flatbuffers::Offset<plan::Guard>>{}), buffers, constants, b_.CreateVector(code),
-        kernels, prologue, steps, inputs, outputs, arena, session, b_.CreateVectorOfStrings(p_.error_sites));
-    plan::FinishPlanBuffer(b_, root);
-    return std::string(reinterpret_cast<const char*>(b_.GetBufferPointer()), b_.GetSize());
+    return plan::CreatePlan(b_, plan::kPlanVersion, b_.CreateString(p_.target), symbols,
+                            b_.CreateVectorOfStructs(sizes_.nodes()),
+                            b_.CreateVector(std::vector<flatbuffers::Offset<plan::Guard>>{}), buffers, constants,
+                            b_.CreateVector(code), kernels, prologue, steps, inputs, outputs, arena, session,
+                            b_.CreateVectorOfStrings(p_.error_sites), b_.CreateVector(subplans));
   }
 
  private:
@@ -251,6 +255,17 @@ class PlanWriter {
     return plan::CreateStep(b_, plan::StepKind::ExternStep, step.Union());
   }
 
+  flatbuffers::Offset<plan::Step> WriteStep(const IfStep& s) {
+    auto step = plan::CreateIf(b_, s.condition, s.then_plan, s.else_plan, b_.CreateVector(s.buffers));
+    return plan::CreateStep(b_, plan::StepKind::If, step.Union());
+  }
+
+  flatbuffers::Offset<plan::Step> WriteStep(const WhileStep& s) {
+    constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+    auto step = plan::CreateWhile(b_, s.condition_plan, s.body_plan, b_.CreateVector(s.buffers), kNoLimit);
+    return plan::CreateStep(b_, plan::StepKind::While, step.Union());
+  }
+
   flatbuffers::Offset<plan::Operand> WriteOperand(const Operand& o) {
     auto sizes = b_.CreateVector(sizes_.Add(o.sizes));
     auto strides = b_.CreateVector(sizes_.Add(o.strides));
@@ -278,11 +293,16 @@ class PlanWriter {
 
   const Plan& p_;
   SizeTable sizes_;
-  flatbuffers::FlatBufferBuilder b_;
+  flatbuffers::FlatBufferBuilder& b_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::string> WritePlan(const Plan& plan) { return PlanWriter(plan).Run(); }
+absl::StatusOr<std::string> WritePlan(const Plan& plan) {
+  flatbuffers::FlatBufferBuilder builder;
+  ASSIGN_OR_RETURN(auto root, PlanWriter(plan, builder).Run());
+  plan::FinishPlanBuffer(builder, root);
+  return std::string(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
+}
 
 }  // namespace preheat::artifact

@@ -20,7 +20,8 @@ absl::Status Malformed(absl::string_view what) {
 
 class Checker {
  public:
-  explicit Checker(const AtenProgram& program) : program_(program), defined_(program.values.size(), false) {}
+  Checker(const AtenProgram& program, int depth)
+      : program_(program), depth_(depth), defined_(program.values.size(), false) {}
 
   absl::Status Check() {
     RETURN_IF_ERROR(Symbols());
@@ -131,8 +132,64 @@ class Checker {
       RETURN_IF_ERROR(Define(result));
       if (program_.values[result].is_size) return Malformed("a node's result is a size");
     }
+    RETURN_IF_ERROR(node.IsControl() ? Control(node) : NoBlocks(node));
     bool has_location = node.debug_id >= 0 && node.debug_id < static_cast<int>(program_.debug.locations.size());
     return node.debug_id == -1 || has_location ? absl::OkStatus() : Malformed("a node's location does not exist");
+  }
+
+  // --- Control flow ---
+
+  static absl::Status NoBlocks(const AtenNode& node) {
+    return node.blocks.empty() ? absl::OkStatus() : Malformed("an operator that is no control flow has blocks");
+  }
+
+  absl::Status Control(const AtenNode& node) const {
+    const auto* condition = node.args.size() == 2 ? std::get_if<ValueRef>(&node.args[0].value) : nullptr;
+    const auto* operands = condition ? std::get_if<std::vector<std::optional<ValueRef>>>(&node.args[1].value) : nullptr;
+    if (operands == nullptr) return Malformed("control flow takes a condition and a list of operands");
+    if (!IsCondition(condition->id)) return Malformed("a condition is a bool without dimensions");
+    const bool loop = node.op == kWhileOp;
+    if (node.blocks.size() != (loop ? 1 : 2)) return Malformed("control flow has another number of blocks");
+    if (loop && node.results.size() > operands->size()) return Malformed("a loop has more results than operands");
+    for (const AtenProgram& block : node.blocks) {
+      if (depth_ >= kMaxBlockDepth) return Malformed("control flow is nested too deep");
+      RETURN_IF_ERROR(WithWhere(Checker(block, depth_ + 1).Check(), "block"));
+      RETURN_IF_ERROR(CheckInputs(block, *operands));
+      RETURN_IF_ERROR(CheckOutputs(block, node, loop));
+    }
+    return absl::OkStatus();
+  }
+
+  bool IsCondition(int id) const {
+    const AtenValue& value = program_.values[id];
+    return !value.is_size && value.type.tensor == ir::TensorType{ir::DType::kBool, {}};
+  }
+
+  static bool SameTensor(const AtenValue& a, const AtenValue& b) {
+    return !a.is_size && !b.is_size && a.type.tensor == b.type.tensor;
+  }
+
+  absl::Status CheckInputs(const AtenProgram& block, const std::vector<std::optional<ValueRef>>& operands) const {
+    bool fit = block.inputs.size() == operands.size() && block.symbols.empty();
+    for (size_t i = 0; fit && i < operands.size(); ++i) {
+      fit = operands[i] && SameTensor(program_.values[operands[i]->id], block.values[block.inputs[i].value]);
+    }
+    return fit ? absl::OkStatus() : Malformed("a block does not take the operands of its control flow");
+  }
+
+  // A loop's block gives the next condition first.
+  absl::Status CheckOutputs(const AtenProgram& block, const AtenNode& node, bool loop) const {
+    const size_t first = loop ? 1 : 0;
+    bool fit = block.outputs.size() == node.results.size() + first;
+    for (size_t i = 0; fit && i < block.outputs.size(); ++i) {
+      fit = block.outputs[i].value >= 0;
+      if (!fit) break;
+      const AtenValue& given = block.values[block.outputs[i].value];
+      const auto* condition = std::get_if<ValueRef>(&node.args[0].value);
+      fit = i < first ? SameTensor(given, program_.values[condition->id])
+                      : node.results[i - first] >= 0 && SameTensor(given, program_.values[node.results[i - first]]);
+    }
+    return fit ? absl::OkStatus() : Malformed("a block does not give the results of its control flow");
   }
 
   absl::Status Argument_(const Argument& value) const {
@@ -178,6 +235,7 @@ class Checker {
   }
 
   const AtenProgram& program_;
+  const int depth_;  // in control flow
   std::set<std::string> symbols_;
   std::vector<bool> defined_;
   std::set<int> results_;
@@ -185,6 +243,6 @@ class Checker {
 
 }  // namespace
 
-absl::Status CheckProgram(const AtenProgram& program) { return Checker(program).Check(); }
+absl::Status CheckProgram(const AtenProgram& program) { return Checker(program, 0).Check(); }
 
 }  // namespace preheat::capture

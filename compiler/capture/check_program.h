@@ -11,6 +11,8 @@ namespace preheat::capture {
 //     defined once (kind "cyclic_graph" where it comes later, "malformed_program" otherwise)
 //   - symbols are d0, d1, ... and no expression has others
 //   - sizes and strides agree in number and are within limits.h ("negative_size", "size_overflow")
+//   - blocks of control flow are such programs, nested at most kMaxBlockDepth deep, take what their node's operands are
+//     and give what its results are
 //   - constants have the bytes of their type; outputs name inputs and earlier outputs that exist
 absl::Status CheckProgram(const AtenProgram& program);
 

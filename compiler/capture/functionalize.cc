@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "compiler/capture/mutating_ops.h"
 #include "compiler/capture/promote.h"
 #include "compiler/capture/views.h"
@@ -54,9 +56,14 @@ class Functionalizer {
     int depth = 0;
   };
 
+  // "node add_1 (aten.add.Tensor), model.py:12".
   std::string Where(const AtenNode& node) const {
-    bool known = node.debug_id >= 0 && node.debug_id < static_cast<int>(program_.debug.locations.size());
-    return absl::StrCat("node ", known ? program_.debug.locations[node.debug_id].name : "", " (", node.op, ")");
+    const bool known = node.debug_id >= 0 && node.debug_id < static_cast<int>(program_.debug.locations.size());
+    if (!known) return absl::StrCat("node (", node.op, ")");
+    const auto& location = program_.debug.locations[node.debug_id];
+    const std::vector<std::string> lines = absl::StrSplit(location.stack, '\n', absl::SkipEmpty());
+    const std::string place = lines.empty() ? "" : absl::StrCat(", ", absl::StripAsciiWhitespace(lines.back()));
+    return absl::StrCat("node ", location.name, location.name.empty() ? "(" : " (", node.op, ")", place);
   }
 
   absl::Status Unsupported(absl::string_view what) const {
@@ -164,10 +171,35 @@ class Functionalizer {
     if (std::optional<std::string> op = OutToValue(node.op)) return VisitOut(node, *op);
     AtenNode copy = node;
     ReplaceOperands(copy);
+    for (AtenProgram& block : copy.blocks) RETURN_IF_ERROR(FunctionalizeBlock(block));
     program_.nodes.push_back(std::move(copy));
+    if (node.IsControl()) return VisitControl(node, program_.nodes.back().blocks);
     if (aliasing == Aliasing::kView) return VisitAlias(node, &node);
     for (int result : node.results) NewStorage(result, -1);
     if (aliasing == Aliasing::kUnknown) MarkShared(FirstOperand(node), node.results[0]);
+    return absl::OkStatus();
+  }
+
+  absl::Status FunctionalizeBlock(AtenProgram& block) const {
+    RETURN_IF_ERROR(Functionalize(block));
+    for (const OutputSpec& output : block.outputs) {
+      if (output.mutates >= 0) return Unsupported("a branch or loop writes into a tensor from outside of it");
+    }
+    return absl::OkStatus();
+  }
+
+  // A result may be an operand unchanged, or share its memory; a loop that does not run gives back what it takes.
+  absl::Status VisitControl(const AtenNode& node, const std::vector<AtenProgram>& blocks) {
+    const size_t first = node.op == kWhileOp ? 1 : 0;  // of a block's outputs that is a result
+    const auto& operands = std::get<std::vector<std::optional<ValueRef>>>(node.args[1].value);
+    for (int result : node.results) NewStorage(result, -1);
+    for (size_t i = 0; first == 1 && i < node.results.size(); ++i) MarkShared(operands[i]->id, node.results[i]);
+    for (const AtenProgram& block : blocks) {
+      for (size_t i = first; i < block.outputs.size(); ++i) {
+        const int shared = block.outputs[i].aliases_input;
+        if (shared >= 0) MarkShared(operands[shared]->id, node.results[i - first]);
+      }
+    }
     return absl::OkStatus();
   }
 

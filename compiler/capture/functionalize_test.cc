@@ -162,6 +162,29 @@ TEST(Functionalize, OutArgumentsAreValues) {
   EXPECT_EQ(p.outputs[0].value, p.nodes[1].results[0]);
 }
 
+TEST(Functionalize, BlocksBecomeValuesAndMayNotWriteOutside) {
+  const auto branch = [](bool outside) {
+    ProgramWriter then, same;
+    const int x = then.Input({4});
+    const int y = outside ? x : then.Call("aten.neg.default", {{"self", T(x)}}, {4});
+    then.Output(then.Call("aten.relu_.default", {{"self", T(y)}}, {4}));
+    same.Output(same.Input({4}));
+    ProgramWriter w;
+    const int c = w.Input({}, ir::DType::kBool), z = w.Input({4});
+    w.Output(w.Control(kIfOp, c, {ValueRef{z}}, {then.program, same.program}, {4}));
+    return w;
+  };
+  AtenProgram p = Functional(branch(false));
+  EXPECT_EQ(Ops(p.nodes[0].blocks[0]), "aten.neg.default aten.relu.default");
+  ProgramWriter w = branch(true);
+  EXPECT_EQ(GetError(Functionalize(w.program)).kind, "unsupported_mutation");
+
+  // The result may be the operand itself: who writes into it might write into both.
+  ProgramWriter later = branch(false);
+  later.Call("aten.relu_.default", {{"self", T(later.program.nodes[0].results[0])}}, {4});
+  EXPECT_EQ(GetError(Functionalize(later.program)).kind, "unsupported_mutation");
+}
+
 TEST(Functionalize, RefusesWhatHasNoValueForm) {
   ProgramWriter expands;
   int x = expands.Input({1, 4});

@@ -18,7 +18,8 @@ inline constexpr size_t kMaxJsonMemory = size_t{256} << 20;  // once parsed: som
 inline constexpr int kMaxJsonDepth = 96;
 inline constexpr size_t kMaxRank = 64;
 inline constexpr size_t kMaxValues = size_t{1} << 22;
-inline constexpr size_t kMaxTerms = 64;  // of one expression
+inline constexpr size_t kMaxTerms = 64;   // of one expression
+inline constexpr int kMaxBlockDepth = 6;  // of control flow in control flow
 
 // An upper bound of the sum of the coefficients' absolute values, those inside functions too; saturates.
 int64_t Magnitude(const ir::Expr& e);

@@ -103,6 +103,7 @@ void NodeToProto(const AtenNode& node, v1::Node& out) {
   for (int result : node.results) out.add_results(result);
   out.set_result_is_list(node.result_is_list);
   if (node.debug_id >= 0) out.set_debug_id(node.debug_id);
+  for (const AtenProgram& block : node.blocks) *out.add_blocks() = ToProto(block);
 }
 
 void DebugToProto(const AtenProgram& program, v1::DebugInfo& out) {
@@ -233,6 +234,8 @@ absl::StatusOr<Argument> ReadArgument(const v1::Argument& proto) {
   return Malformed(absl::StrCat("argument ", proto.name(), " has no value"));
 }
 
+absl::StatusOr<AtenProgram> ReadProgram(const v1::Program& proto);
+
 absl::StatusOr<AtenNode> ReadNode(const v1::Node& proto) {
   AtenNode node{.op = proto.op(), .args = {}, .results = {proto.results().begin(), proto.results().end()}};
   for (const v1::Argument& argument : proto.arguments()) {
@@ -242,6 +245,10 @@ absl::StatusOr<AtenNode> ReadNode(const v1::Node& proto) {
   node.result_is_list = proto.result_is_list();
   if (proto.has_debug_id()) {
     ASSIGN_OR_RETURN(node.debug_id, ReadId(proto.debug_id()));
+  }
+  for (const v1::Program& block : proto.blocks()) {
+    ASSIGN_OR_RETURN(AtenProgram program, ReadProgram(block));
+    node.blocks.push_back(std::move(program));
   }
   return node;
 }
@@ -358,7 +365,9 @@ v1::Program ToProto(const AtenProgram& program) {
   return proto;
 }
 
-absl::StatusOr<AtenProgram> FromProto(const v1::Program& proto) {
+namespace {
+
+absl::StatusOr<AtenProgram> ReadProgram(const v1::Program& proto) {
   RETURN_IF_ERROR(CheckFormat(proto.format()));
   AtenProgram program;
   if (static_cast<size_t>(proto.values_size()) > kMaxValues) return Malformed("too many values");
@@ -373,6 +382,13 @@ absl::StatusOr<AtenProgram> FromProto(const v1::Program& proto) {
     program.nodes.push_back(*std::move(node));
   }
   ReadDebug(proto.debug_info(), program);
+  return program;
+}
+
+}  // namespace
+
+absl::StatusOr<AtenProgram> FromProto(const v1::Program& proto) {
+  ASSIGN_OR_RETURN(AtenProgram program, ReadProgram(proto));
   RETURN_IF_ERROR(CheckProgram(program));
   return program;
 }

@@ -74,6 +74,42 @@ std::string KindAfter(const Change& change) {
   return program.ok() ? "" : GetError(program.status()).kind;
 }
 
+// x, negated where the condition holds.
+AtenProgram Branch() {
+  ProgramWriter negated, same;
+  negated.Output(negated.Call("aten.neg.default", {{"self", T(negated.Input({4}))}}, {4}));
+  same.Output(same.Input({4}));
+  ProgramWriter w;
+  const int c = w.Input({}, ir::DType::kBool), x = w.Input({4});
+  w.Output(w.Control(kIfOp, c, {ValueRef{x}}, {negated.program, same.program}, {4}));
+  return w.program;
+}
+
+TEST(ProgramProto, BlocksAreProgramsThatFit) {
+  const v1::Program proto = ToProto(Branch());
+  absl::StatusOr<AtenProgram> again = FromProto(proto);
+  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_EQ(again->nodes[0].blocks.size(), 2u);
+  EXPECT_EQ(again->nodes[0].blocks[0].nodes[0].op, "aten.neg.default");
+  auto kind = [&](const auto& change) {
+    v1::Program changed = proto;
+    change(*changed.mutable_nodes(0), changed);
+    absl::StatusOr<AtenProgram> program = FromProto(changed);
+    return program.ok() ? "" : GetError(program.status()).kind;
+  };
+  EXPECT_EQ(kind([](auto& node, auto&) { node.mutable_blocks()->RemoveLast(); }), "malformed_program");
+  EXPECT_EQ(kind([](auto& node, auto&) { node.mutable_blocks(0)->mutable_outputs(0)->clear_value(); }),
+            "malformed_program");
+  EXPECT_EQ(kind([](auto& node, auto&) { node.mutable_blocks(1)->mutable_inputs()->RemoveLast(); }),
+            "malformed_program");
+  EXPECT_EQ(kind([](auto& node, auto&) { node.set_op("aten.neg.default"); }), "malformed_program");
+  EXPECT_EQ(kind([](auto& node, auto&) { node.mutable_arguments(0)->set_tensor(1); }), "malformed_program");  // f32[4]
+  EXPECT_EQ(kind([](auto& node, auto& p) {
+              for (int i = 0; i < 9; ++i) *node.mutable_blocks(0) = v1::Program(p);
+            }),
+            "malformed_program");
+}
+
 TEST(ProgramProto, TrustsNothing) {
   EXPECT_EQ(KindAfter([](auto& p) { p.set_format(2); }), "unsupported_program_format");
   EXPECT_EQ(KindAfter([](auto& p) { p.mutable_nodes(0)->mutable_arguments(1)->set_tensor(99); }), "malformed_program");

@@ -1,6 +1,7 @@
 #ifndef PREHEAT_COMPILER_CAPTURE_TEST_PROGRAMS_H_
 #define PREHEAT_COMPILER_CAPTURE_TEST_PROGRAMS_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,14 @@ class ProgramWriter {
     for (auto& [name, value] : args) node.args.push_back({.name = name, .value = std::move(value), .keyword = false});
     program.nodes.push_back(std::move(node));
     return program.nodes.back().results[0];
+  }
+  // Control flow with one result.
+  int Control(const char* op, int condition, std::vector<std::optional<ValueRef>> operands,
+              std::vector<AtenProgram> blocks, std::vector<ir::Expr> shape) {
+    const int result =
+        Call(op, {{"condition", ValueRef{condition}}, {"operands", std::move(operands)}}, std::move(shape));
+    program.nodes.back().blocks = std::move(blocks);
+    return result;
   }
   void Output(int value) { program.outputs.push_back({.value = value}); }
 };

@@ -1,9 +1,11 @@
 #include "compiler/ir/evaluate.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/evaluate_ops.h"
+#include "compiler/ir/parse.h"
 #include "compiler/ir/print.h"
 #include "compiler/support/status_macros.h"
 
@@ -37,8 +39,38 @@ absl::Status EvaluateLeaf(Evaluation& e) {
   }
 }
 
+// --- Control flow ---
+
+absl::StatusOr<std::vector<HostTensor>> RunBlock(const Evaluation& e, int block,
+                                                 const std::vector<HostTensor>& inputs) {
+  ASSIGN_OR_RETURN(Graph graph, ParseGraph(e.node.Strings("blocks")[static_cast<size_t>(block)]));
+  return Evaluate(graph, inputs, {});
+}
+
+absl::Status EvaluateIf(Evaluation& e) {
+  std::vector<HostTensor> inputs;
+  for (size_t i = 1; i < e.operands.size(); ++i) inputs.push_back(*e.operands[i]);
+  ASSIGN_OR_RETURN(e.results, RunBlock(e, e.operands[0]->Int(0) != 0 ? 0 : 1, inputs));
+  return absl::OkStatus();
+}
+
+absl::Status EvaluateWhile(Evaluation& e) {
+  std::vector<HostTensor> state;
+  for (const HostTensor* operand : e.operands) state.push_back(*operand);
+  while (true) {
+    ASSIGN_OR_RETURN(std::vector<HostTensor> more, RunBlock(e, 0, state));
+    if (more[0].Int(0) == 0) break;
+    ASSIGN_OR_RETURN(std::vector<HostTensor> next, RunBlock(e, 1, state));
+    std::move(next.begin(), next.end(), state.begin());
+  }
+  e.results.assign(state.begin() + 1, state.begin() + 1 + static_cast<std::ptrdiff_t>(e.node.results().size()));
+  return absl::OkStatus();
+}
+
 absl::Status Dispatch(Evaluation& e) {
   Op op = e.node.op();
+  if (op == Op::kIf) return EvaluateIf(e);
+  if (op == Op::kWhile) return EvaluateWhile(e);
   if (IsPointwise(op)) return EvaluatePointwise(e);
   if (IsReduction(op) || (op >= Op::kScanSum && op <= Op::kSort)) return EvaluateReduction(e);
   if (IsView(op)) return EvaluateView(e);

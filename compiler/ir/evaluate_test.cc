@@ -199,6 +199,7 @@ TEST(EvaluateTest, EveryOperatorButExternHasAValue) {
     auto results = EvaluateNode(node, operands, symbols);
     if (node.op() == Op::kExtern) {
       EXPECT_EQ(results.status().code(), absl::StatusCode::kUnimplemented);
+      values.emplace_back();
       continue;
     }
     ASSERT_TRUE(results.ok()) << results.status();

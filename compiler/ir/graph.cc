@@ -73,6 +73,7 @@ bool TakesOperand(absl::string_view epilogue) {
   return false;
 }
 bool IsLibrary(Op op) { return Between(op, Op::kMatMul, Op::kFused); }
+bool IsControl(Op op) { return Between(op, Op::kIf, Op::kWhile); }
 
 Expr NumElements(absl::Span<const Expr> shape) {
   Expr product = 1;

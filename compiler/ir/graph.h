@@ -68,6 +68,7 @@ bool IsReduction(Op op);                        // kReduceSum to kArgMin
 bool IsView(Op op);                             // kReshape to kConcat
 bool IsLibrary(Op op);                          // kMatMul to kFused
 bool TakesOperand(absl::string_view epilogue);  // a step of kFused
+bool IsControl(Op op);                          // kIf, kWhile
 
 // The type of a value: what is in it, not how it lies in memory. Intermediate values have no layout.
 struct TensorType {

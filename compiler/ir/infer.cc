@@ -91,8 +91,9 @@ absl::Status CheckIndex(const OpAttrs& a, const TensorType& index) {
 // --- One function a rule, in the order of TypeRule ---
 
 Types Declared(OpAttrs& a, absl::Span<const Value> operands, const std::vector<TensorType>& declared) {
-  if (declared.empty() && a.op() != Op::kExtern) return a.Fail("result types must be declared");
-  if (declared.size() > 1 && a.op() != Op::kExtern && a.op() != Op::kFused) return a.Fail("has one result");
+  const bool several = a.op() == Op::kExtern || a.op() == Op::kFused || IsControl(a.op());
+  if (declared.empty() && (a.op() == Op::kFused || !several)) return a.Fail("result types must be declared");
+  if (declared.size() > 1 && !several) return a.Fail("has one result");
   switch (a.op()) {
     case Op::kConstant: {
       ASSIGN_OR_RETURN(const std::string* data, a.Get<std::string>("data"));
@@ -120,6 +121,13 @@ Types Declared(OpAttrs& a, absl::Span<const Value> operands, const std::vector<T
     case Op::kExtern: {
       RETURN_IF_ERROR(a.Get<std::string>("name").status());
       RETURN_IF_ERROR(a.Get<std::string>("call").status());
+      break;
+    }
+    case Op::kIf:
+    case Op::kWhile: {
+      RETURN_IF_ERROR(a.Each<std::string>("blocks", 2).status());
+      if (operands.empty() || operands[0].type() != TensorType{DType::kBool, {}})
+        return a.Fail("a condition is bool[]");
       break;
     }
     default: RETURN_IF_ERROR(CheckLibraryDeclared(a, operands, declared));

@@ -119,8 +119,11 @@ class Scanner {
       } else if (!rest.empty() && (rest[0] == '"' || rest[0] == '\\')) {
         value += rest[0];
         ++at_;
+      } else if (!rest.empty() && rest[0] == 'n') {
+        value += '\n';
+        ++at_;
       } else {
-        return Expected("\\\", \\\\ or \\x and two digits");
+        return Expected("\\\", \\\\, \\n or \\x and two digits");
       }
     }
     RETURN_IF_ERROR(Need('"'));

@@ -25,6 +25,8 @@ std::string Quoted(const std::string& text) {
   for (char c : text) {
     if (c == '"' || c == '\\') {
       out += {'\\', c};
+    } else if (c == '\n') {
+      out += "\\n";
     } else if (c >= 0x20 && c < 0x7f) {
       out += c;
     } else {

@@ -65,7 +65,7 @@ class Folder {
       fills = fills && v.node->op() == Op::kFill;
     }
     if (fills && ir::IsPointwise(node.op())) return FoldElement(node, operands);
-    if (Grows(node.op()) || node.op() == Op::kExtern) return std::nullopt;
+    if (Grows(node.op()) || node.op() == Op::kExtern || ir::IsControl(node.op())) return std::nullopt;
     return FoldData(node, operands);
   }
 

@@ -26,6 +26,7 @@
 #include "compiler/passes/split_column_sums.h"
 #include "compiler/passes/split_reductions.h"
 #include "compiler/passes/spread_reductions.h"
+#include "compiler/passes/store_block_operands.h"
 #include "compiler/passes/store_swapped_inputs.h"
 #include "compiler/passes/sum_channel_filters.h"
 #include "compiler/support/error.h"
@@ -66,7 +67,8 @@ constexpr Pass kPasses[] = {
     {"sum_channel_filters", "after choose_channels_last and simplify: it stores filters by pads of nothing",
      SumChannelFilters, For::kGpu},
     {"eliminate_dead_code", "at the end: what was replaced goes", EliminateDeadCode},
-    {"store_swapped_inputs", "behind simplify, which would take its copies for nothing", StoreSwappedInputs},
+    {"store_block_operands", "behind simplify, which would take its copies for nothing", StoreBlockOperands},
+    {"store_swapped_inputs", "behind simplify, for the same reason", StoreSwappedInputs},
     {"lay_out_convolutions", "last: simplify would take its copies for nothing", LayOutConvolutions, For::kGpu},
 };
 

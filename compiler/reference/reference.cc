@@ -41,10 +41,8 @@ class Walker {
   static absl::StatusOr<Walker> Make(const AtenProgram& program, const ReferenceOptions& options) {
     Walker walker(program, options);
     for (size_t i = 0; i < program.nodes.size(); ++i) {
-      const AtenNode& node = program.nodes[i];
-      absl::StatusOr<AtenCall> call = AtenCall::Make(node.op, node.args, walker.ResultTypes(node), options.float64);
-      if (!call.ok()) return WithWhere(call.status(), Where(i, node));
-      walker.calls_.push_back(*std::move(call));
+      absl::Status status = walker.Prepare(program.nodes[i]);
+      if (!status.ok()) return WithWhere(status, Where(i, program.nodes[i]));
     }
     RETURN_IF_ERROR(walker.FindLastUses());
     return walker;
@@ -62,8 +60,23 @@ class Walker {
   }
 
   absl::Status Walk() {
-    values_ = start_;
     SeedGenerator(options_.seed);
+    return WalkFrom(start_);
+  }
+
+  // As a block of another program, which gives it tensors and takes tensors.
+  absl::StatusOr<std::vector<c10::IValue>> WalkBlock(const std::vector<c10::IValue>& inputs) {
+    values_.assign(program_.values.size(), c10::IValue());
+    for (size_t i = 0; i < inputs.size(); ++i) values_[program_.inputs[i].value] = inputs[i];
+    for (const capture::ConstantData& constant : program_.constants) RETURN_IF_ERROR(LoadConstant(constant));
+    RETURN_IF_ERROR(WalkFrom(values_));
+    std::vector<c10::IValue> outputs;
+    for (const capture::OutputSpec& output : program_.outputs) outputs.push_back(ValueOf(output.value));
+    return outputs;
+  }
+
+  absl::Status WalkFrom(std::vector<c10::IValue> start) {
+    values_ = std::move(start);
     for (size_t i = 0; i < calls_.size(); ++i) {
       if (options_.cancelled != nullptr && *options_.cancelled) return absl::CancelledError("cancelled");
       const AtenNode& node = program_.nodes[i];
@@ -91,6 +104,11 @@ class Walker {
   }
 
  private:
+  struct Prepared {
+    std::optional<AtenCall> call;  // nothing: control flow
+    std::vector<Walker> blocks;
+  };
+
   Walker(const AtenProgram& program, const ReferenceOptions& options)
       : program_(program), options_(options), symbols_(options.symbols), values_(program.values.size()) {}
 
@@ -105,7 +123,7 @@ class Walker {
   absl::Status FindLastUses() {
     std::vector<int> last(program_.values.size(), -1);
     for (size_t i = 0; i < calls_.size(); ++i) {
-      for (int id : calls_[i].Operands()) {
+      for (int id : calls_[i].call ? calls_[i].call->Operands() : ControlOperands(program_.nodes[i])) {
         if (id < 0 || id >= static_cast<int>(last.size()))
           return Malformed(absl::StrCat("value ", id, " does not exist"));
         last[id] = i;
@@ -122,6 +140,47 @@ class Walker {
       if (last[id] >= 0) frees_[last[id]].push_back(id);
     }
     return absl::OkStatus();
+  }
+
+  // --- Control flow ---
+
+  absl::Status Prepare(const AtenNode& node) {
+    Prepared prepared;
+    for (const AtenProgram& block : node.blocks) {
+      ASSIGN_OR_RETURN(Walker walker, Make(block, options_));
+      prepared.blocks.push_back(std::move(walker));
+    }
+    if (!node.IsControl()) {
+      ASSIGN_OR_RETURN(AtenCall call, AtenCall::Make(node.op, node.args, ResultTypes(node), options_.float64));
+      prepared.call = std::move(call);
+    }
+    calls_.push_back(std::move(prepared));
+    return absl::OkStatus();
+  }
+
+  // The condition first. REQUIRES: control flow as CheckProgram demands it.
+  static std::vector<int> ControlOperands(const AtenNode& node) {
+    std::vector<int> ids = {std::get<capture::ValueRef>(node.args[0].value).id};
+    for (const auto& operand : std::get<std::vector<std::optional<capture::ValueRef>>>(node.args[1].value)) {
+      ids.push_back(operand->id);
+    }
+    return ids;
+  }
+
+  absl::StatusOr<std::vector<c10::IValue>> RunControl(const AtenNode& node, std::vector<Walker>& blocks) const {
+    std::vector<c10::IValue> operands;
+    for (int id : ControlOperands(node)) operands.push_back(ValueOf(id));
+    bool holds = operands[0].toTensor().item().toBool();
+    operands.erase(operands.begin());
+    if (node.op == capture::kIfOp) return blocks[holds ? 0 : 1].WalkBlock(operands);
+    while (holds) {
+      if (options_.cancelled != nullptr && *options_.cancelled) return absl::CancelledError("cancelled");
+      ASSIGN_OR_RETURN(std::vector<c10::IValue> next, blocks[0].WalkBlock(operands));
+      holds = next[0].toTensor().item().toBool();
+      std::move(next.begin() + 1, next.end(), operands.begin());
+    }
+    operands.resize(node.results.size());
+    return operands;
   }
 
   // A size that is a symbol alone takes the value it meets first.
@@ -174,10 +233,11 @@ class Walker {
     return values_[id];
   }
 
-  absl::Status Step(const AtenNode& node, const AtenCall& call) {
+  absl::Status Step(const AtenNode& node, Prepared& prepared) {
     const CallScope scope{[this](int id) { return ValueOf(id); },
                           [this](const std::string& name) { return SymbolValue(name); }};
-    ASSIGN_OR_RETURN(std::vector<c10::IValue> results, call.Run(scope));
+    ASSIGN_OR_RETURN(std::vector<c10::IValue> results,
+                     prepared.call ? prepared.call->Run(scope) : RunControl(node, prepared.blocks));
     if (results.size() < node.results.size()) {
       return Malformed(absl::StrCat(node.results.size(), " results declared, ", results.size(), " computed"));
     }
@@ -195,7 +255,7 @@ class Walker {
   const ReferenceOptions& options_;
   std::map<std::string, int64_t> symbols_;
   std::vector<c10::IValue> values_, start_;  // by value id; start_: inputs and constants alone
-  std::vector<AtenCall> calls_;              // one a node
+  std::vector<Prepared> calls_;              // one a node
   std::vector<std::vector<int>> frees_;      // by node: values that nothing needs after it
 };
 

@@ -134,6 +134,47 @@ TEST(Reference, ListsOfResultsAndOptionalOperands) {
   EXPECT_THAT(Read<float>((*out)[0]), ElementsAre(3, 2, 7, 6));
 }
 
+// Doubles x until its sum is over 20; then negates it or not.
+TEST(Reference, WalksControlFlow) {
+  const auto call = [](Builder& b, const std::string& op, int a, std::vector<NamedArgument> more, DType dtype,
+                       std::vector<ir::Expr> shape) {
+    more.insert(more.begin(), {"self", ValueRef{a}});
+    return b.Op(op, std::move(more), dtype, std::move(shape));
+  };
+  Builder body, negate, same;
+  const int x = body.Input(DType::kF32, {2});
+  const int twice = call(body, "aten.mul.Scalar", x, {{"other", 2.0}}, DType::kF32, {2});
+  const int sum = call(body, "aten.sum.default", twice, {}, DType::kF32, {});
+  body.Output(call(body, "aten.lt.Scalar", sum, {{"other", 20.0}}, DType::kBool, {}));
+  body.Output(twice);
+  negate.Output(call(negate, "aten.neg.default", negate.Input(DType::kF32, {2}), {}, DType::kF32, {2}));
+  same.Output(same.Input(DType::kF32, {2}));
+
+  Builder b;
+  const int go = b.Input(DType::kBool, {}), turn = b.Input(DType::kBool, {}), y = b.Input(DType::kF32, {2});
+  const auto control = [&](const char* op, int condition, int operand, std::vector<AtenProgram> blocks) {
+    const std::vector<std::optional<ValueRef>> operands = {ValueRef{operand}};
+    const int result = b.Op(op, {{"condition", ValueRef{condition}}, {"operands", operands}}, DType::kF32, {2});
+    b.program.nodes.back().blocks = std::move(blocks);
+    return result;
+  };
+  b.Output(
+      control(capture::kIfOp, turn, control(capture::kWhileOp, go, y, {body.program}), {negate.program, same.program}));
+  const auto truth = [](char value) {
+    HostTensor t = MakeTensor(DType::kBool, {});
+    t.bytes[0] = value;
+    return t;
+  };
+  const auto run = [&](char loop, char branch) {
+    auto out = RunReference(b.program, {truth(loop), truth(branch), Floats({2}, {1, 3})}, {});
+    EXPECT_TRUE(out.ok()) << out.status();
+    return Read<float>((*out)[0]);
+  };
+  EXPECT_THAT(run(1, 0), ElementsAre(8, 24));
+  EXPECT_THAT(run(1, 1), ElementsAre(-8, -24));
+  EXPECT_THAT(run(0, 0), ElementsAre(1, 3));
+}
+
 TEST(Reference, StridedInputsAreReadAsTheyLie) {
   Builder b;
   const int x = b.Input(DType::kF32, {2, 2});

@@ -20,7 +20,7 @@ using ir::Node;
 using ir::Op;
 using ir::Value;
 
-bool IsCall(Op op) { return ir::IsLibrary(op) || op == Op::kExtern; }
+bool IsCall(Op op) { return ir::IsLibrary(op) || ir::IsControl(op) || op == Op::kExtern; }
 
 bool IsNodeKernel(Op op) {
   switch (op) {
@@ -144,14 +144,14 @@ absl::Status CheckOrder(const Partition& partition) {
 
 }  // namespace
 
-absl::StatusOr<Partition> Fuse(const Graph& graph, const Layouts& layouts, bool merge, bool block_sums) {
-  const Roots roots = FindRoots(graph, layouts, /*store_padding=*/!block_sums);
+absl::StatusOr<Partition> Fuse(const Graph& graph, const Layouts& layouts, bool merge, bool cpu) {
+  const Roots roots = FindRoots(graph, layouts, /*store_padding=*/!cpu);
   Groups groups(graph, layouts, roots);
   if (merge) {
     MergeIntoConsumers(groups);
     MergeSiblings(groups, /*by_producer=*/false);
   }
-  if (merge && block_sums) {
+  if (merge && cpu) {
     MergeBlockSums(groups);
     MergeSiblings(groups, /*by_producer=*/true);  // the second halves of those sums
   }

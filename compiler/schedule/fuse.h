@@ -30,7 +30,7 @@ struct Region {
 // One step of the program, in an order that respects data. Exactly one of the two is set.
 struct Step {
   std::optional<Region> region;
-  const ir::Node* call = nullptr;  // a library or extern node
+  const ir::Node* call = nullptr;  // a library, extern or control flow node
 };
 
 struct Partition {
@@ -48,17 +48,16 @@ struct Partition {
 // over blocks of rows into what goes through the same rows. Stores that
 // nobody reads any more are dropped. Near linear in the number of nodes.
 //
-// With `merge` off every root is a region of its own: slower, but free of every rule above. `block_sums`: whether the
-// target's emitter can have regions with a block, as that for CPUs, whose loops leave padding out of windows too.
-absl::StatusOr<Partition> Fuse(const ir::Graph& graph, const Layouts& layouts, bool merge = true,
-                               bool block_sums = true);
+// With `merge` off every root is a region of its own: slower, but free of every rule above. `cpu`: the target's emitter
+// can have regions with a block, and its loops leave padding out where they read windows; others read it from memory.
+absl::StatusOr<Partition> Fuse(const ir::Graph& graph, const Layouts& layouts, bool merge = true, bool cpu = true);
 
 // The value whose memory an operand of a call or node kernel is read from: the base of the views on it where they
 // are affine in memory, the operand itself otherwise.
 ir::Value MemoryOf(ir::Value operand, const Layouts& layouts, const ir::Ranges& sizes);
 
 // Views of memory are followed here: the value whose memory a call's operand reads (Operand of plan.fbs).
-bool IsCall(ir::Op op);        // library and extern
+bool IsCall(ir::Op op);        // library, extern and control flow
 bool IsNodeKernel(ir::Op op);  // scan, sort, scatter, put_rows
 
 // A sum of [blocks, rows of a block, columns] over the rows of a block, as split_column_sums makes it.

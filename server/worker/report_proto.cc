@@ -27,6 +27,12 @@ v1::FusionReport ToProto(const Report& report) {
     out.set_count(entry.first);
     out.set_reason(entry.second);
   }
+  for (const GraphBreak& found : report.graph_breaks) {
+    v1::GraphBreak& out = *proto.add_graph_breaks();
+    out.set_file(found.file);
+    out.set_line(found.line);
+    out.set_reason(found.reason);
+  }
   for (const auto& [op, count] : report.native_ops) (*proto.mutable_native_ops())[op] = count;
   return proto;
 }

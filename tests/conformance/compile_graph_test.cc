@@ -624,6 +624,41 @@ TEST(CompileGraph, ResultsThatLieElsewhereAreFollowed) {
   }
 }
 
+// The operand of the branch is a view, one result passes through, one is the program's.
+TEST(CompileGraph, BranchesOnData) {
+  if (Target().rfind("cpu:", 0) != 0) return;
+  for (const char* condition : {"gt", "lt"}) {
+    Report report = CheckText(absl::StrCat(R"(
+%x = input user f32[6, 4]
+%w = input parameter f32[4, 4]
+%one = fill {value = 1.0} : f32[]
+%two = fill {value = 2.0} : f32[]
+%c = )",
+                                           condition, R"((%one, %two)
+%t = permute(%x) {dims = [1, 0]}
+%r = if(%c, %t, %w) {blocks = {"%t = input user f32[4, 6]\n%w = input user f32[4, 4]\n%m = matmul(%w, %t)\n%e = exp(%m)\noutput %e\noutput %w", "%t = input user f32[4, 6]\n%w = input user f32[4, 4]\n%n = neg(%t)\n%v = add(%w, %w)\noutput %n\noutput %v"}} : f32[4, 6], f32[4, 4]
+%y = add(%r, %t)
+output %y
+output %r.1)"));
+    EXPECT_EQ(report.graph_breaks.size(), 0u);  // the source's, which this graph has not
+    EXPECT_GE(report.kernels_after, 4);
+  }
+}
+
+// Doubles a matrix until its first element is large, with a branch in the loop.
+TEST(CompileGraph, LoopsOnData) {
+  if (Target().rfind("cpu:", 0) != 0) return;
+  CheckText(R"(
+%x = input user f32[3, 5]
+%s = input user f32[5]
+%zero = fill {value = 0} : i64[]
+%go = fill {value = 1} : bool[]
+%a = abs(%x)
+%r = while(%go, %a, %zero, %s) {blocks = {"%g = input user bool[]\n%a = input user f32[3, 5]\n%n = input user i64[]\n%s = input user f32[5]\noutput %g", "%g = input user bool[]\n%a = input user f32[3, 5]\n%n = input user i64[]\n%s = input user f32[5]\n%f = slice(%a) {sizes = (1, 1), starts = (0, 0), steps = [1, 1]}\n%e = reshape(%f) {shape = ()}\n%limit = fill {value = 100.0} : f32[]\n%m = lt(%e, %limit)\n%one = fill {value = 1} : i64[]\n%k = add(%n, %one)\n%d = if(%m, %a, %s) {blocks = {\"%a = input user f32[3, 5]\\n%s = input user f32[5]\\n%t = add(%a, %a)\\n%o = fill {value = 0.5} : f32[3, 5]\\n%u = add(%t, %o)\\noutput %u\", \"%a = input user f32[3, 5]\\n%s = input user f32[5]\\n%b = reshape(%s) {shape = (1, 5)}\\n%c = broadcast(%b) {shape = (3, 5)}\\n%t = mul(%a, %c)\\noutput %t\"}} : f32[3, 5]\noutput %m mutates 0\noutput %d mutates 1\noutput %k mutates 2"}} : f32[3, 5], i64[]
+output %r
+output %r.1)");
+}
+
 TEST(CompileGraph, ScansScattersAndSorts) {
   CheckText(R"(
 %x = input user f32[3, 17]

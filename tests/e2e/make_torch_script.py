@@ -29,15 +29,57 @@ class Mlp(nn.Module):  # scripted: a loop over layers, a flag, a default argumen
         return y.relu_(), {"rows": x.sum(-1)}
 
 
-class Branch(nn.Module):
+class Branch(nn.Module):  # what stands behind a return, numbers that tensors hold, `and`, a branch in a branch
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        total = x.sum().item()
+        if total > 1000 and bool(x.min() > 0):
+            return x, x
+        y = x - 1
+        if bool(x[0] > 0):
+            y = x.t() if x.dim() == 2 else x * 2
+            if total * 2 > 0.5:
+                y = y + total
+        return y, torch.exp(y)
+
+
+class Loop(nn.Module):  # a loop over data, one with a break, one as long as a tensor says
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((4,), 0.75))
+
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
+        steps = 0
+        while bool(x.abs().max() > 0.25):
+            x = x * self.weight
+            steps += 1
+        for i in range(10):
+            if bool(x.abs().max() > 1):
+                break
+            x = x + self.weight * i
+        y = torch.zeros_like(x)
+        for _ in range(int(n)):
+            y = y + x
+        return x, y, steps
+
+
+class Grows(nn.Module):  # a branch that decides a size
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if bool(x.sum() > 0):
-            x = x * 2
+            x = torch.cat([x, x])
         return x
 
 
+class Writes(nn.Module):  # a branch that writes into what is outside of it
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        if bool(x.sum() > 0):
+            y.mul_(2)
+        return y
+
+
 torch.jit.save(torch.jit.script(Mlp().eval()), f"{folder}/mlp.pt")
-torch.jit.save(torch.jit.script(Branch()), f"{folder}/branch.pt")
+for module in (Branch(), Loop(), Grows(), Writes()):
+    torch.jit.save(torch.jit.script(module), f"{folder}/{type(module).__name__.lower()}.pt")
 torch.save({"a": torch.ones(3)}, f"{folder}/state.pt")
 
 bert = BertModel(

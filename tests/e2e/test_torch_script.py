@@ -63,7 +63,38 @@ def test_what_is_wrong_is_named(cli: Cli, scripts: pathlib.Path) -> None:
     assert cli.fails(2, "compile", scripts / "mlp.pt", "--input", "y=f32[2,16]")["kind"] == "missing_input"
     assert cli.fails(2, "compile", scripts / "mlp.pt", "--input", "x=f32[2,15]")["kind"] == "malformed_torch_script"
     assert cli.fails(2, "compile", scripts / "state.pt", "--input", "x=f32[2]")["kind"] == "malformed_archive"
-    broken = cli.run("compile", scripts / "branch.pt", "--input", "x=f32[4]")
-    error = broken.document["error"]
-    assert error["kind"] == "data_dependent_control_flow"
-    assert "make_torch_script.py:" in error["where"]
+    grows = cli.run("compile", scripts / "grows.pt", "--input", "x=f32[4]").document["error"]
+    assert grows["kind"] == "data_dependent_control_flow"
+    assert "make_torch_script.py:" in grows["where"]
+    writes = cli.run("compile", scripts / "writes.pt", "--input", "x=f32[4]").document["error"]
+    assert (writes["kind"], "make_torch_script.py:" in writes["where"]) == ("unsupported_mutation", True)
+
+
+SOURCE = MAKE.with_name("make_torch_script.py").read_text().splitlines()
+
+
+def line_of(text: str) -> int:
+    return next(i for i, line in enumerate(SOURCE, 1) if text in line)
+
+
+def test_branches_that_data_decides(cli: Cli, scripts: pathlib.Path) -> None:
+    model = scripts / "branch.pt"
+    for seed in range(4):
+        verified = cli.ok("verify", model, "--input", "x=f32[4]", "--seed", str(seed))
+        assert verified["ok"], verified
+    report = cli.ok("explain", model, "--input", "x=f32[4]", "--mode", "fast")
+    assert report["extern_calls"] == []
+    breaks = report["graph_breaks"]
+    assert all(found["file"].endswith("make_torch_script.py") for found in breaks)
+    assert line_of("if bool(x[0] > 0)") in {found["line"] for found in breaks}
+    assert all("depends on the contents of a tensor" in found["reason"] for found in breaks)
+
+
+def test_loops_that_data_ends(cli: Cli, scripts: pathlib.Path) -> None:
+    model, inputs = scripts / "loop.pt", ("--input", "x=f32[4]", "--input", "n=i64[]")
+    verified = cli.ok("verify", model, *inputs)
+    assert verified["ok"], verified
+    report = cli.ok("explain", model, *inputs, "--mode", "fast")
+    lines = {found["line"] for found in report["graph_breaks"]}
+    assert {line_of("while bool(x.abs()"), line_of("for i in range(10)"), line_of("for _ in range(int(n))")} <= lines
+    assert cli.ok("run", model, *inputs, "--mode", "fast", "--repeat", "2")["ms"]["p50"] > 0

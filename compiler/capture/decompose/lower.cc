@@ -11,6 +11,7 @@
 #include "compiler/capture/decompose/extern_call.h"
 #include "compiler/capture/decompose/op_context.h"
 #include "compiler/capture/decompose/truths.h"
+#include "compiler/ir/print.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 
@@ -68,7 +69,7 @@ class Lowering {
         builder_(&graph_),
         values_(program.values.size()),
         live_(program.values.size(), false),
-        exact_(IsExact(program)) {}
+        exact_(options.exact.value_or(IsExact(program))) {}
 
   absl::StatusOr<ir::Graph> Run() {
     for (const ir::Symbol& symbol : program_.symbols) graph_.AddSymbol(symbol);
@@ -141,6 +142,7 @@ class Lowering {
 
   absl::Status AddNode(const AtenNode& node) {
     builder_.SetDebugId(node.debug_id);
+    if (node.IsControl()) return AddControl(node);
     if (IsExcluded(node.op)) return AddExtern(node, "excluded by an option");
     if (options_.leave && options_.leave(node)) return AddExtern(node, "torch's kernel is the faster one");
     if (exact_ && TakesTruths(program_, node)) {
@@ -151,6 +153,62 @@ class Lowering {
     if (HasComplex(node)) return AddExtern(node, "complex numbers");
     if (exact_ && IsEagersOwn(program_, node)) return AddExtern(node, kKeepsEagersBits);
     return AddBy(row->second, node);
+  }
+
+  // --- Control flow ---
+
+  absl::StatusOr<std::string> BlockText(const AtenProgram& block) const {
+    LowerOptions options = options_;
+    options.exact = exact_;
+    ASSIGN_OR_RETURN(ir::Graph graph, Lower(block, options));
+    return ir::Print(graph);
+  }
+
+  // Takes the condition too, and writes what it gives over what it takes.
+  static AtenProgram LoopBody(const AtenNode& node) {
+    AtenProgram body = node.blocks[0];
+    capture::InputSpec condition{.value = static_cast<int>(body.values.size())};
+    body.values.push_back(body.values[body.outputs[0].value]);
+    body.inputs.insert(body.inputs.begin(), condition);
+    body.debug.input_names.clear();
+    for (size_t i = 0; i < body.outputs.size(); ++i) {
+      body.outputs[i] = {
+          .kind = OutputSpec::Kind::kMutatesInput, .value = body.outputs[i].value, .mutates = static_cast<int>(i)};
+    }
+    return body;
+  }
+
+  // Takes what the body takes, and gives the condition.
+  static AtenProgram LoopCondition(const AtenProgram& body) {
+    AtenProgram condition;
+    condition.values = body.values;
+    condition.inputs = body.inputs;
+    condition.outputs = {{.value = body.inputs[0].value}};
+    return condition;
+  }
+
+  absl::Status AddControl(const AtenNode& node) {
+    if (node.results.empty()) return absl::OkStatus();  // its blocks write nothing outside (functionalize.h)
+    std::vector<std::string> blocks;
+    if (node.op == capture::kWhileOp) {
+      AtenProgram body = LoopBody(node);
+      ASSIGN_OR_RETURN(std::string condition, BlockText(LoopCondition(body)));
+      ASSIGN_OR_RETURN(std::string text, BlockText(body));
+      blocks = {std::move(condition), std::move(text)};
+    }
+    for (size_t i = 0; node.op == capture::kIfOp && i < node.blocks.size(); ++i) {
+      ASSIGN_OR_RETURN(std::string text, BlockText(node.blocks[i]));
+      blocks.push_back(std::move(text));
+    }
+    std::vector<Value> operands;
+    ForEachOperand(node, [&](int id) { operands.push_back(values_[id]); });
+    std::vector<TensorType> types;
+    for (int id : node.results) types.push_back(program_.values[id].type.tensor);
+    const std::vector<Value> results = builder_.EmitAll(node.op == capture::kIfOp ? Op::kIf : Op::kWhile, operands,
+                                                        {{"blocks", std::move(blocks)}}, types);
+    RETURN_IF_ERROR(builder_.status());
+    for (size_t i = 0; i < results.size(); ++i) values_[node.results[i]] = results[i];
+    return absl::OkStatus();
   }
 
   absl::Status AddBy(const LowerFn& lower, const AtenNode& node) {

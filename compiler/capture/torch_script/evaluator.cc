@@ -6,14 +6,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
 #include <string>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "compiler/support/error.h"
+#include "compiler/capture/torch_script/places.h"
+#include "compiler/capture/torch_script/scalars.h"
 #include "compiler/support/status_macros.h"
 
 namespace preheat::capture {
@@ -25,31 +23,6 @@ namespace {
 
 constexpr int64_t kMaxSteps = 2'000'000;           // of an evaluation: loops unrolled
 constexpr int64_t kMaxZeros = int64_t{256} << 20;  // bytes that an operator without a form for meta tensors may take
-
-// "model.py:12", of the source that was scripted or traced where the archive still knows it.
-std::string PlaceOf(torch::jit::Node* node) {
-  torch::jit::SourceRange range = node->sourceRange();
-  if (auto original = range.findSourceRangeThatGenerated()) range = *original;
-  if (auto place = range.file_line_col()) return absl::StrCat(std::get<0>(*place), ":", std::get<1>(*place));
-  std::vector<std::string> lines = absl::StrSplit(range.str(), '\n');
-  return lines.empty() ? "" : std::string(absl::StripAsciiWhitespace(lines[0]));
-}
-
-absl::Status Unsupported(torch::jit::Node* node, const std::string& what) {
-  return MakeError(absl::StatusCode::kUnimplemented,
-                   {.kind = "unsupported_torch_script",
-                    .message = absl::StrCat(what, " (", node->kind().toQualString(), ")"),
-                    .where = PlaceOf(node),
-                    .fix = "export the model with torch.export.save, or preheat.export"});
-}
-
-absl::Status DataDependent(torch::jit::Node* node, const std::string& what) {
-  return MakeError(absl::StatusCode::kUnimplemented,
-                   {.kind = "data_dependent_control_flow",
-                    .message = absl::StrCat(what, " depends on the contents of a tensor"),
-                    .where = PlaceOf(node),
-                    .fix = "compute both ways and choose by torch.where, or compile the parts"});
-}
 
 // Whether a tensor without memory is in it.
 bool HasMeta(const IValue& value) {
@@ -88,29 +61,9 @@ at::Tensor ToMeta(const at::Tensor& tensor) {
   return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta));
 }
 
-bool ReadsContents(const std::string& name) {
-  static const std::set<std::string>* names = new std::set<std::string>{"aten::item",
-                                                                        "aten::Int",
-                                                                        "aten::Float",
-                                                                        "aten::Bool",
-                                                                        "aten::IntImplicit",
-                                                                        "aten::FloatImplicit",
-                                                                        "aten::ScalarImplicit",
-                                                                        "aten::is_nonzero",
-                                                                        "aten::equal",
-                                                                        "aten::allclose",
-                                                                        "aten::_local_scalar_dense",
-                                                                        "aten::nonzero",
-                                                                        "aten::unique_dim",
-                                                                        "aten::_unique2",
-                                                                        "aten::masked_select",
-                                                                        "aten::tolist"};
-  return names->count(name) > 0;
-}
-
 }  // namespace
 
-Evaluator::Evaluator(const torch::jit::Module& module, ProgramBuilder& builder) : builder_(builder) {
+Evaluator::Evaluator(const torch::jit::Module& module, ProgramBuilder& builder) : root_(builder), builder_(&builder) {
   for (const auto& item : module.named_buffers(/*recurse=*/true))
     names_[item.value.unsafeGetTensorImpl()] = {item.name, false};
   for (const auto& item : module.named_parameters(/*recurse=*/true))
@@ -191,15 +144,10 @@ absl::Status Evaluator::Step(Node* node) {
   }
 }
 
-absl::StatusOr<bool> Evaluator::Condition(Node* node, const Value* value) {
-  const IValue& condition = Get(value);
-  if (condition.isBool()) return condition.toBool();
-  return DataDependent(node, "a condition");
-}
-
 absl::Status Evaluator::RunIf(Node* node) {
-  ASSIGN_OR_RETURN(bool taken, Condition(node, node->input(0)));
-  const Block* block = node->blocks()[taken ? 0 : 1];
+  const IValue condition = Get(node->input(0));
+  if (condition.isTensor()) return BranchOnData(node, condition.toTensor());
+  const Block* block = node->blocks()[condition.toBool() ? 0 : 1];
   RETURN_IF_ERROR(RunBlock(*block));
   for (size_t i = 0; i < node->outputs().size(); ++i) Set(node->outputs()[i], Get(block->outputs()[i]));
   return absl::OkStatus();
@@ -208,18 +156,20 @@ absl::Status Evaluator::RunIf(Node* node) {
 // Inputs: trip count, first condition, what is carried; the body gives the next condition and what is carried on.
 absl::Status Evaluator::RunLoop(Node* node) {
   const Block* body = node->blocks()[0];
-  if (!Get(node->input(0)).isInt()) return DataDependent(node, "the length of a loop");
-  const int64_t trips = Get(node->input(0)).toInt();
-  ASSIGN_OR_RETURN(bool more, Condition(node, node->input(1)));
+  const IValue trips = Get(node->input(0));
+  IValue more = Get(node->input(1));
   std::vector<IValue> carried;
   for (size_t i = 2; i < node->inputs().size(); ++i) carried.push_back(Get(node->input(i)));
-  for (int64_t trip = 0; more && trip < trips; ++trip) {
+  int64_t trip = 0;
+  for (; trips.isInt() && more.isBool() && more.toBool() && trip < trips.toInt(); ++trip) {
     Set(body->inputs()[0], trip);
     for (size_t i = 0; i < carried.size(); ++i) Set(body->inputs()[i + 1], carried[i]);
     RETURN_IF_ERROR(RunBlock(*body));
-    ASSIGN_OR_RETURN(more, Condition(node, body->outputs()[0]));
+    more = Get(body->outputs()[0]);
     for (size_t i = 0; i < carried.size(); ++i) carried[i] = Get(body->outputs()[i + 1]);
   }
+  const bool over = trips.isInt() && trip >= trips.toInt();
+  if (!over && (trips.isTensor() || more.isTensor())) return LoopOnData(node, trips, trip, more, carried);
   for (size_t i = 0; i < carried.size(); ++i) Set(node->outputs()[i], carried[i]);
   return absl::OkStatus();
 }
@@ -232,9 +182,9 @@ absl::Status Evaluator::ReadAttribute(Node* node) {
     if (!input.defined()) {
       auto named = names_.find(tensor.unsafeGetTensorImpl());
       const bool known = named != names_.end();
-      input = builder_.AddInput(known ? named->second.first : node->s(c10::attr::name),
-                                known && named->second.second ? ir::InputKind::kParameter : ir::InputKind::kBuffer,
-                                tensor.sizes(), tensor.strides(), tensor.scalar_type());
+      input = root_.AddInput(known ? named->second.first : node->s(c10::attr::name),
+                             known && named->second.second ? ir::InputKind::kParameter : ir::InputKind::kBuffer,
+                             tensor.sizes(), tensor.strides(), tensor.scalar_type());
     }
     value = input;
   }
@@ -289,7 +239,10 @@ absl::Status Evaluator::CallOperator(Node* node) {
   if (schema == nullptr || node->maybeOperator() == nullptr) return Unsupported(node, "what has no operator");
   std::vector<IValue> arguments = Inputs(node);
   const bool meta = std::any_of(arguments.begin(), arguments.end(), HasMeta);
+  if (meta && arguments.size() == 1 && arguments[0].isTensor() && ReadsNumber(schema->name()))
+    return ReadContents(node, schema->name(), arguments[0].toTensor());
   if (meta && ReadsContents(schema->name())) return DataDependent(node, schema->name());
+  if (HasDataNumber(*schema, arguments)) return CallOnNumbers(node, schema->name(), std::move(arguments));
   // Operators of the dispatcher become nodes; lists, numbers and strings are the interpreter's own.
   const bool native = c10::Dispatcher::singleton().findSchema(schema->operator_name()).has_value();
   const bool creates =
@@ -312,7 +265,7 @@ absl::Status Evaluator::CallOperator(Node* node) {
       std::any_of(results.begin(), results.end(), [](const IValue& v) { return HasTensor(v) && HasMeta(v); });
   if (!gives) return absl::OkStatus();
   if (!native) return Unsupported(node, absl::StrCat(schema->name(), " is no operator of the dispatcher"));
-  return builder_.AddCall(*schema, arguments, results, PlaceOf(node));
+  return builder_->AddCall(*schema, arguments, results, PlaceOf(node));
 }
 
 }  // namespace preheat::capture

@@ -22,14 +22,15 @@ struct TorchScriptSource {
 //
 // forward is walked as torch's interpreter would, on tensors without memory: what does not depend on the contents of
 // tensors (sizes, flags, attributes, lists, loops over layers, `if self.training`) is evaluated, and each operator of
-// the dispatcher that meets a tensor becomes a node. Parameters and buffers become inputs under their names, those
+// the dispatcher that meets a tensor becomes a node. Branches and loops that the contents of tensors steer become
+// kIfOp and kWhileOp, whose place is the source line. Parameters and buffers become inputs under their names, those
 // tensors that the code itself holds become constants. Operators stay whole and may mutate: Functionalize is next.
 //
 // INVALID_ARGUMENT "malformed_torch_script" for what LibTorch does not load or a call that fails, naming the source
 // line; "missing_input", "malformed_input", "unbound_dimension", "unknown_dimension"; UNIMPLEMENTED
-// "data_dependent_control_flow" where a branch, a loop or a size needs the contents of a tensor, and
-// "unsupported_torch_script" for what has no place in a program (assigned attributes, other classes' methods), each
-// with the line.
+// "data_dependent_control_flow" where a size or list needs the contents of a tensor, or the ways that they decide
+// between differ in type, and "unsupported_torch_script" for what has no place in a program (assigned attributes, other
+// classes' methods), each with the line.
 absl::StatusOr<AtenProgram> ImportTorchScript(const TorchScriptSource& source);
 
 }  // namespace preheat::capture

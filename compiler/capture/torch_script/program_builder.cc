@@ -85,9 +85,35 @@ at::Tensor ProgramBuilder::AddInput(const std::string& name, ir::InputKind kind,
   return tensor;
 }
 
+bool ProgramBuilder::Knows(const at::Tensor& tensor) const {
+  return ids_.count(tensor.unsafeGetTensorImpl()) != 0 || (parent_ != nullptr && parent_->Knows(tensor));
+}
+
+int ProgramBuilder::Capture(const at::Tensor& tensor) {
+  const int id = NewValue(tensor);
+  ids_[tensor.unsafeGetTensorImpl()] = id;
+  alive_.push_back(tensor);
+  captured_.push_back(tensor);
+  program_.inputs.push_back({.value = id, .kind = ir::InputKind::kUser});
+  return id;
+}
+
+AtenProgram ProgramBuilder::FinishBlock(const std::vector<at::Tensor>& captured) {
+  for (const at::Tensor& tensor : captured) {
+    if (ids_.count(tensor.unsafeGetTensorImpl()) == 0) Capture(tensor);
+  }
+  program_.inputs.resize(program_.inputs.size() - captured_.size());
+  for (const at::Tensor& tensor : captured) {
+    program_.inputs.push_back({.value = ids_.at(tensor.unsafeGetTensorImpl()), .kind = ir::InputKind::kUser});
+  }
+  program_.debug.input_names.clear();
+  return std::move(program_);
+}
+
 absl::StatusOr<int> ProgramBuilder::IdOf(const at::Tensor& tensor) {
   auto known = ids_.find(tensor.unsafeGetTensorImpl());
   if (known != ids_.end()) return known->second;
+  if (parent_ != nullptr && parent_->Knows(tensor)) return Capture(tensor);
   if (tensor.is_meta()) return Unsupported("a tensor comes from where this importer cannot see it made");
   if (tensor.nbytes() > kMaxConstantBytes || !DTypeOf(tensor.scalar_type())) {
     return Unsupported(absl::StrCat("a constant of ", tensor.nbytes(), " bytes in the code; make it a buffer"));
@@ -179,8 +205,35 @@ absl::Status ProgramBuilder::AddCall(const c10::FunctionSchema& schema, const st
     // An operator that writes gives its operand back: that keeps its first number, as any view of it does.
     if (ids_.emplace(tensor.unsafeGetTensorImpl(), node.results.back()).second) alive_.push_back(tensor);
   }
-  node.debug_id = static_cast<int>(program_.debug.locations.size());
-  program_.debug.locations.push_back({node.op, "", place});
+  node.debug_id = AddLocation(node.op, place);
+  program_.nodes.push_back(std::move(node));
+  return absl::OkStatus();
+}
+
+int ProgramBuilder::AddLocation(const std::string& op, const std::string& place) {
+  program_.debug.locations.push_back({op, "", place});
+  return static_cast<int>(program_.debug.locations.size()) - 1;
+}
+
+absl::Status ProgramBuilder::AddControl(const std::string& op, const at::Tensor& condition,
+                                        const std::vector<at::Tensor>& operands, std::vector<AtenProgram> blocks,
+                                        const std::vector<at::Tensor>& results, const std::string& place) {
+  AtenNode node;
+  node.op = op;
+  ASSIGN_OR_RETURN(const int id, IdOf(condition));
+  std::vector<std::optional<ValueRef>> refs;
+  for (const at::Tensor& operand : operands) {
+    ASSIGN_OR_RETURN(const int ref, IdOf(operand));
+    refs.emplace_back(ValueRef{ref});
+  }
+  node.args = {{"condition", ValueRef{id}, false}, {"operands", std::move(refs), false}};
+  node.blocks = std::move(blocks);
+  for (const at::Tensor& result : results) {
+    node.results.push_back(NewValue(result));
+    ids_[result.unsafeGetTensorImpl()] = node.results.back();
+    alive_.push_back(result);
+  }
+  node.debug_id = AddLocation(op, place);
   program_.nodes.push_back(std::move(node));
   return absl::OkStatus();
 }
