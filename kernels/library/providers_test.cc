@@ -363,5 +363,22 @@ TEST(Providers, InfinitiesStay) {
   }
 }
 
+// Filters that are copied in every call: the own loops read them as they lie, but not where every channel has its own.
+TEST(Providers, FewPositionsGoToTheOwnLoopsUnlessInGroups) {
+  const int32_t f32 = static_cast<int32_t>(DType::kF32);
+  for (int64_t groups : {1, 256}) {
+    CallSpec call;
+    call.op = PREHEAT_LIB_CONV;
+    call.operands[0] = {f32, {2, 256, 5, 5}, {6400, 1, 1280, 256}};
+    call.operands[1] = {f32, {256, 256 / groups, 5, 5}, {6400 / groups, 25, 5, 1}};
+    call.result = {f32, {2, 256, 5, 5}, {6400, 1, 1280, 256}};
+    call.stride = {1, 1}, call.padding = {2, 2}, call.dilation = {1, 1};
+    call.groups = groups;
+    absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = Prepare(call, "");
+    ASSERT_TRUE(prepared.ok()) << prepared.status();
+    EXPECT_EQ((*prepared)->provider(), groups == 1 ? "loops" : "onednn");
+  }
+}
+
 }  // namespace
 }  // namespace preheat::library
