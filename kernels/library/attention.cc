@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/device/parallel_for.h"
 #include "kernels/library/attention_parts.h"
 #include "kernels/library/micro_kernel.h"
+#include "kernels/library/task_call.h"
 
 namespace preheat::library {
 namespace {
@@ -17,7 +17,7 @@ constexpr int64_t kBlockRows = 48;      // of scores at once; a multiple of ever
 constexpr int64_t kBlockColumns = 256;  // a multiple of every nr
 constexpr int64_t kTaskRows = 480;      // at most: they share a block of packed keys and values
 constexpr int64_t kTasksAThread = 4;
-constexpr int64_t kWorthAThread = 1 << 16;  // multiplications
+
 // One thread's memory.
 struct Scratch {
   float* queries;      // [task rows, e], scaled
@@ -33,11 +33,10 @@ struct Rows {
   int64_t matrix, begin, size;
 };
 
-class AttentionCall : public PreparedCall {
+class AttentionCall : public TaskCall {
  public:
   explicit AttentionCall(const CallSpec& call)
       : kernel_(HostMicroKernels().attention),
-        threads_(std::max(1, MaxThreads())),
         q_(call.operands[0]),
         k_(Matrices(call.operands[1]).Transposed()),
         v_(call.epilogue.back().operand),
@@ -52,63 +51,34 @@ class AttentionCall : public PreparedCall {
         values_(call.epilogue.size() - 1) {
     for (const EpilogueSpec& step : call.epilogue) safe_ |= step.op == PREHEAT_LIB_SAFE_SOFTMAX;
     if (!call.more_results.empty()) log_sums_ = Matrices(call.more_results[0]);
-    for (int64_t size : out_.sizes) batch_ *= size;
-    const int64_t parts = std::max<int64_t>(1, kTasksAThread * threads_ / std::max<int64_t>(1, batch_));
+    int64_t batch = 1;
+    for (int64_t size : out_.sizes) batch *= size;
+    const int64_t parts = std::max<int64_t>(1, kTasksAThread * threads() / std::max<int64_t>(1, batch));
     task_rows_ = std::clamp(RoundUp((m_ + parts - 1) / parts, kBlockRows), kBlockRows, kTaskRows);
     tasks_a_matrix_ = (m_ + task_rows_ - 1) / task_rows_;
-    Divide(nullptr, &thread_floats_);
-  }
-
-  absl::string_view provider() const override { return "loops"; }
-  int64_t scratch_bytes() const override { return threads_ * thread_floats_ * static_cast<int64_t>(sizeof(float)); }
-  std::string pack_key(int) const override { return ""; }
-  int64_t packed_bytes(int) const override { return 0; }
-  absl::Status Pack(int, const void*, void*) const override { return absl::InternalError("nothing is packed"); }
-
-  absl::Status Run(const preheat_lib_addresses& addresses) const override {
-    const int64_t tasks = batch_ * tasks_a_matrix_, work = std::max<int64_t>(1, task_rows_ * n_ * (e_ + f_));
-    const int threads = std::min(threads_, ThreadsFor(tasks, std::max<int64_t>(1, kWorthAThread / work)));
-    const Job job{this, &addresses};
-    ParallelRanges(
-        threads, tasks,
-        [](const void* context, int64_t begin, int64_t end, int thread) {
-          const Job& job = *static_cast<const Job*>(context);
-          for (int64_t task = begin; task < end; ++task) job.call->RunTask(*job.addresses, task, thread);
-        },
-        &job);
-    return absl::OkStatus();
+    FloatParts memory(nullptr);
+    Divide(memory);
+    SetTasks(batch * tasks_a_matrix_, task_rows_ * n_ * (e_ + f_), memory.used());
   }
 
  private:
-  struct Job {
-    const AttentionCall* call;
-    const preheat_lib_addresses* addresses;
-  };
-
-  // Hands out a thread's memory; `used` gets the floats that it needs. `from` may be null to learn that.
-  Scratch Divide(float* from, int64_t* used) const {
-    *used = 0;
-    const auto take = [&](int64_t floats) {
-      float* at = from != nullptr ? from + *used : nullptr;
-      *used += RoundUp(floats, kVectorFloats);
-      return at;
-    };
+  Scratch Divide(FloatParts& parts) const {
     Scratch s;
-    s.queries = take(task_rows_ * e_);
-    s.sums = take(task_rows_ * padded_f_);
-    s.scores = take(kBlockRows * kBlockColumns);
-    s.keys = take(kBlockColumns * e_);
-    s.values = take(kBlockColumns * padded_f_);
-    s.max = take(task_rows_);
-    s.total = take(task_rows_);
+    s.queries = parts.Take(task_rows_ * e_);
+    s.sums = parts.Take(task_rows_ * padded_f_);
+    s.scores = parts.Take(kBlockRows * kBlockColumns);
+    s.keys = parts.Take(kBlockColumns * e_);
+    s.values = parts.Take(kBlockColumns * padded_f_);
+    s.max = parts.Take(task_rows_);
+    s.total = parts.Take(task_rows_);
     return s;
   }
 
-  void RunTask(const preheat_lib_addresses& addresses, int64_t task, int thread) const {
+  void RunTask(const preheat_lib_addresses& addresses, int64_t task, float* memory) const override {
     const Rows rows{task / tasks_a_matrix_, task % tasks_a_matrix_ * task_rows_,
                     std::min(task_rows_, m_ - task % tasks_a_matrix_ * task_rows_)};
-    int64_t used;
-    const Scratch s = Divide(static_cast<float*>(addresses.scratch) + thread * thread_floats_, &used);
+    FloatParts parts(memory);
+    const Scratch s = Divide(parts);
     ReadQueries(addresses, rows, s);
     const float* keys = static_cast<const float*>(addresses.operands[1]) + k_.Offset(rows.matrix);
     const float* values = static_cast<const float*>(addresses.epilogue[values_]) + v_.Offset(rows.matrix);
@@ -195,7 +165,6 @@ class AttentionCall : public PreparedCall {
   }
 
   const AttentionKernel kernel_;
-  const int threads_;  // that scratch is made for
   const Matrices q_, k_, v_, out_;
   const Masks masks_;
   const float scale_;
@@ -203,7 +172,7 @@ class AttentionCall : public PreparedCall {
   std::optional<Matrices> log_sums_;
   size_t values_;  // the epilogue that gives v
   bool safe_ = false;
-  int64_t batch_ = 1, task_rows_ = 0, tasks_a_matrix_ = 0, thread_floats_ = 0;
+  int64_t task_rows_ = 0, tasks_a_matrix_ = 0;
 };
 
 }  // namespace

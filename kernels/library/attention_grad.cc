@@ -2,16 +2,15 @@
 
 #include <algorithm>
 
-#include "kernels/device/parallel_for.h"
 #include "kernels/library/attention_parts.h"
 #include "kernels/library/micro_kernel.h"
+#include "kernels/library/task_call.h"
 
 namespace preheat::library {
 namespace {
 
-constexpr int64_t kBlockRows = 48;          // of scores at once; a multiple of every mr
-constexpr int64_t kBlockColumns = 192;      // a multiple of every mr and nr
-constexpr int64_t kWorthAThread = 1 << 16;  // multiplications
+constexpr int64_t kBlockRows = 48;      // of scores at once; a multiple of every mr
+constexpr int64_t kBlockColumns = 192;  // a multiple of every mr and nr
 
 // One thread's memory. "Panels" as PackPanels makes them; rows are padded to blocks.
 struct Scratch {
@@ -25,11 +24,10 @@ struct Scratch {
   float *dk, *dv;                   // [block columns, e padded], [block columns, f padded]
 };
 
-class AttentionGradCall : public PreparedCall {
+class AttentionGradCall : public TaskCall {
  public:
   explicit AttentionGradCall(const CallSpec& call)
       : kernel_(HostMicroKernels().attention),
-        threads_(std::max(1, MaxThreads())),
         tail_(call.epilogue.size() - 4),
         q_(call.operands[0]),
         k_(Matrices(call.operands[1]).Transposed()),
@@ -48,54 +46,25 @@ class AttentionGradCall : public PreparedCall {
         f_(call.more_results[1].sizes.back()),
         padded_e_(RoundUp(e_, kernel_.nr)),
         padded_f_(RoundUp(f_, kernel_.nr)) {
-    for (int64_t size : dq_.sizes) batch_ *= size;
-    Divide(nullptr, &thread_floats_);
-  }
-
-  absl::string_view provider() const override { return "loops"; }
-  int64_t scratch_bytes() const override { return threads_ * thread_floats_ * static_cast<int64_t>(sizeof(float)); }
-  std::string pack_key(int) const override { return ""; }
-  int64_t packed_bytes(int) const override { return 0; }
-  absl::Status Pack(int, const void*, void*) const override { return absl::InternalError("nothing is packed"); }
-
-  absl::Status Run(const preheat_lib_addresses& addresses) const override {
-    const int64_t work = std::max<int64_t>(1, m_ * n_ * (e_ + f_));
-    const int threads = std::min(threads_, ThreadsFor(batch_, std::max<int64_t>(1, kWorthAThread / work)));
-    const Job job{this, &addresses};
-    ParallelRanges(
-        threads, batch_,
-        [](const void* context, int64_t begin, int64_t end, int thread) {
-          const Job& job = *static_cast<const Job*>(context);
-          for (int64_t matrix = begin; matrix < end; ++matrix) job.call->RunMatrix(*job.addresses, matrix, thread);
-        },
-        &job);
-    return absl::OkStatus();
+    int64_t matrices = 1;
+    for (int64_t size : dq_.sizes) matrices *= size;
+    FloatParts parts(nullptr);
+    Divide(parts);
+    SetTasks(matrices, m_ * n_ * (e_ + f_), parts.used());
   }
 
  private:
-  struct Job {
-    const AttentionGradCall* call;
-    const preheat_lib_addresses* addresses;
-  };
-
-  // Hands out a thread's memory; `used` gets the floats that it needs. `from` may be null to learn that.
-  Scratch Divide(float* from, int64_t* used) const {
-    *used = 0;
-    const auto take = [&](int64_t floats) {
-      float* at = from != nullptr ? from + *used : nullptr;
-      *used += RoundUp(floats, kVectorFloats);
-      return at;
-    };
+  Scratch Divide(FloatParts& parts) const {
     const int64_t rows = RoundUp(m_, kBlockRows);
     Scratch s;
-    s.queries = take(rows * e_), s.query_panels = take(rows * padded_e_);
-    s.gradients = take(rows * f_), s.grad_panels = take(rows * padded_f_);
-    s.log_sums = take(rows), s.dots = take(rows);
-    s.dq = take(rows * padded_e_);
-    s.key_columns = take(kBlockColumns * e_), s.key_panels = take(kBlockColumns * padded_e_);
-    s.value_columns = take(kBlockColumns * f_);
-    s.scores = take(kBlockRows * kBlockColumns), s.products = take(kBlockRows * kBlockColumns);
-    s.dk = take(kBlockColumns * padded_e_), s.dv = take(kBlockColumns * padded_f_);
+    s.queries = parts.Take(rows * e_), s.query_panels = parts.Take(rows * padded_e_);
+    s.gradients = parts.Take(rows * f_), s.grad_panels = parts.Take(rows * padded_f_);
+    s.log_sums = parts.Take(rows), s.dots = parts.Take(rows);
+    s.dq = parts.Take(rows * padded_e_);
+    s.key_columns = parts.Take(kBlockColumns * e_), s.key_panels = parts.Take(kBlockColumns * padded_e_);
+    s.value_columns = parts.Take(kBlockColumns * f_);
+    s.scores = parts.Take(kBlockRows * kBlockColumns), s.products = parts.Take(kBlockRows * kBlockColumns);
+    s.dk = parts.Take(kBlockColumns * padded_e_), s.dv = parts.Take(kBlockColumns * padded_f_);
     return s;
   }
 
@@ -103,9 +72,9 @@ class AttentionGradCall : public PreparedCall {
     return static_cast<const float*>(address) + m.Offset(matrix);
   }
 
-  void RunMatrix(const preheat_lib_addresses& addresses, int64_t matrix, int thread) const {
-    int64_t used;
-    const Scratch s = Divide(static_cast<float*>(addresses.scratch) + thread * thread_floats_, &used);
+  void RunTask(const preheat_lib_addresses& addresses, int64_t matrix, float* memory) const override {
+    FloatParts parts(memory);
+    const Scratch s = Divide(parts);
     ReadRows(addresses, matrix, s);
     const float* keys = First(addresses.operands[1], k_, matrix);
     const float* values = First(addresses.epilogue[tail_], v_, matrix);
@@ -200,13 +169,11 @@ class AttentionGradCall : public PreparedCall {
   }
 
   const AttentionKernel kernel_;
-  const int threads_;  // that scratch is made for
   const size_t tail_;  // the first epilogue behind the masks
   const Matrices q_, k_, v_, gradient_, output_, log_sums_, dq_, dk_, dv_;
   const Masks masks_;
   const float scale_;
   const int64_t m_, e_, n_, f_, padded_e_, padded_f_;
-  int64_t batch_ = 1, thread_floats_ = 0;
 };
 
 }  // namespace

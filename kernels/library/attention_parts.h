@@ -27,7 +27,6 @@ struct Span {
   int64_t begin, size;
 };
 
-constexpr int64_t kVectorFloats = 16;  // of the widest CPU; parts of scratch begin at multiples of it
 inline int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // What may hide scores, and how much of a row is seen.
