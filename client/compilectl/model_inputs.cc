@@ -96,15 +96,7 @@ absl::StatusOr<std::vector<HostTensor>> MakeInputs(const capture::AtenProgram& p
 
 HostTensor Dense(const HostTensor& tensor) {
   HostTensor dense = reference::MakeTensor(tensor.dtype, tensor.sizes);
-  if (tensor.strides == dense.strides) return tensor;
-  const auto element = static_cast<size_t>(ir::DTypeSize(tensor.dtype));
-  std::vector<int64_t> index(tensor.sizes.size(), 0);
-  for (size_t at = 0; at < dense.bytes.size(); at += element) {
-    int64_t from = 0;
-    for (size_t d = 0; d < index.size(); ++d) from += index[d] * tensor.strides[d];
-    std::memcpy(dense.bytes.data() + at, tensor.bytes.data() + static_cast<size_t>(from) * element, element);
-    for (size_t d = index.size(); d-- > 0 && ++index[d] == tensor.sizes[d];) index[d] = 0;
-  }
+  reference::CopyElements(tensor, dense);
   return dense;
 }
 

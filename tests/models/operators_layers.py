@@ -27,6 +27,18 @@ def products() -> Iterator[Case]:
     ]
     for n, (a, b) in enumerate(shapes):
         yield f"matmul_{n}", torch.matmul, (f(*a), f(*b))
+    equations: list[tuple[str, tuple[tuple[int, ...], ...]]] = [
+        ("bhwc,hkc->bhwk", ((2, 3, 4, 5), (3, 6, 5))),  # a batch that is not first
+        ("ik,kj", ((3, 4), (4, 5))),  # without an arrow
+        ("ij -> ji", ((3, 4),)),
+        ("ij->", ((3, 4),)),
+        ("i,j->ji", ((3,), (4,))),  # nothing is summed
+        ("ijx,jky->ki", ((3, 4, 2), (4, 5, 3))),  # labels of one operand alone
+        ("ab,bc,cd->da", ((2, 3), (3, 4), (4, 5))),
+        ("abc,abc->a", ((2, 3, 4), (2, 1, 4))),  # a size of 1 grows
+    ]
+    for n, (equation, sizes) in enumerate(equations):
+        yield f"einsum_{n}", lambda *x, e=equation: torch.einsum(e, *x), tuple(f(*size) for size in sizes)
     yield (
         "addmm",
         lambda x, a, b: (torch.addmm(x, a, b), torch.addmm(x, a, b, beta=0.5, alpha=2.0)),

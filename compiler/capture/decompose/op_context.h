@@ -131,6 +131,7 @@ OpTable OrthogonalOps();
 OpTable UpsampleOps();
 OpTable CreationOps();
 OpTable MatMulOps();
+OpTable EinsumOps();
 OpTable NormOps();
 OpTable ConvOps();
 OpTable PoolOps();

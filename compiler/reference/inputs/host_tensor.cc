@@ -1,5 +1,6 @@
 #include "compiler/reference/inputs/host_tensor.h"
 
+#include <cstring>
 #include <utility>
 
 namespace preheat::reference {
@@ -38,6 +39,21 @@ HostTensor MakeStrided(ir::DType dtype, std::vector<int64_t> sizes, std::vector<
 HostTensor MakeTensor(ir::DType dtype, std::vector<int64_t> sizes) {
   std::vector<int64_t> strides = RowMajorStrides(sizes);
   return MakeStrided(dtype, std::move(sizes), std::move(strides));
+}
+
+void CopyElements(const HostTensor& from, HostTensor& to) {
+  if (from.strides == to.strides) {
+    to.bytes = from.bytes;
+    return;
+  }
+  const int64_t element = ir::DTypeSize(from.dtype), count = NumElements(from.sizes);
+  std::vector<int64_t> index(from.sizes.size(), 0);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t source = 0, target = 0;
+    for (size_t d = 0; d < index.size(); ++d) source += index[d] * from.strides[d], target += index[d] * to.strides[d];
+    std::memcpy(to.bytes.data() + target * element, from.bytes.data() + source * element, element);
+    for (size_t d = index.size(); d-- > 0 && ++index[d] == from.sizes[d];) index[d] = 0;
+  }
 }
 
 }  // namespace preheat::reference

@@ -23,6 +23,9 @@ HostTensor MakeTensor(ir::DType dtype, std::vector<int64_t> sizes);
 // The same with strides of one's own.
 HostTensor MakeStrided(ir::DType dtype, std::vector<int64_t> sizes, std::vector<int64_t> strides);
 
+// Gives `to` the elements of `from`, each with its own strides. Same dtype and sizes.
+void CopyElements(const HostTensor& from, HostTensor& to);
+
 int64_t NumElements(absl::Span<const int64_t> sizes);
 std::vector<int64_t> RowMajorStrides(absl::Span<const int64_t> sizes);
 // Elements from the first to the last that the strides reach, both counted; 0 without elements.

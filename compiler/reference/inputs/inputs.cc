@@ -236,7 +236,7 @@ absl::StatusOr<std::vector<HostTensor>> GenerateInputs(const AtenProgram& progra
     ASSIGN_OR_RETURN(HostTensor tensor, EmptyInput(value, options.symbols, i, budget));
     if (auto given = options.given.find(i); given != options.given.end()) {
       RETURN_IF_ERROR(CheckGiven(given->second, tensor, i));
-      tensor = given->second;
+      CopyElements(given->second, tensor);
     } else {
       Fill(tensor, Elements(tensor, program.inputs[i].kind, roles[i], Counter(options.seed, i)));
     }

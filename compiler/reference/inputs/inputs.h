@@ -23,7 +23,7 @@ namespace preheat::reference {
 struct InputOptions {
   uint64_t seed = 0;
   std::map<std::string, int64_t> symbols;  // every symbol of the program: see CompleteSymbols
-  std::map<int, HostTensor> given;         // by input number: taken as they are, after a check of dtype and sizes
+  std::map<int, HostTensor> given;         // by input number, with any strides; dtype and sizes are checked
 };
 
 // One tensor for each input of the program, frozen ones included, with the strides that the program declares.

@@ -123,6 +123,21 @@ TEST(Inputs, SizesAreChosenWithinRangesAndGuards) {
   EXPECT_EQ(GetError(CompleteSymbols(p, {}).status()).kind, "no_sizes_found");
 }
 
+TEST(Inputs, GivenTensorsGetTheStridesOfTheProgram) {
+  AtenProgram p;
+  const int id = AddInput(p, DType::kI64, {ir::Expr(2), ir::Expr(2)});
+  p.values[id].type.strides = {ir::Expr(4), ir::Expr(1)};
+  HostTensor columns = MakeStrided(DType::kI64, {2, 2}, {1, 2});
+  const std::vector<int64_t> elements = {1, 2, 3, 4};  // 1 3 in the first row
+  std::memcpy(columns.bytes.data(), elements.data(), columns.bytes.size());
+  InputOptions given;
+  given.given.emplace(0, columns);
+  const auto inputs = GenerateInputs(p, given);
+  ASSERT_TRUE(inputs.ok()) << inputs.status();
+  EXPECT_THAT((*inputs)[0].strides, ElementsAre(4, 1));
+  EXPECT_THAT(Read<int64_t>((*inputs)[0]), ElementsAre(1, 3, 0, 0, 2, 4));
+}
+
 TEST(Inputs, RefusesWhatDoesNotFit) {
   AtenProgram p;
   AddInput(p, DType::kF32, {ir::Expr::Symbol("d0")});
