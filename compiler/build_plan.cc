@@ -175,14 +175,28 @@ absl::Status PlanBuilder::CopyOutputs() {
   return absl::OkStatus();
 }
 
+namespace {
+
+// The codegen::ErrorSite of a node; 0: none.
+int SiteOf(const Node& node) {
+  using codegen::ErrorSite;
+  switch (node.op()) {
+    case Op::kTake: return static_cast<int>(ErrorSite::kTake);
+    case Op::kGather: return static_cast<int>(ErrorSite::kGather);
+    case Op::kScatter: return static_cast<int>(ErrorSite::kScatter);
+    case Op::kPutRows: return static_cast<int>(ErrorSite::kPutRows);
+    default: break;
+  }
+  const bool divides = ir::IsDivision(node.op()) && ir::IsInteger(node.results()[0].dtype);
+  return divides ? static_cast<int>(ErrorSite::kDivision) : 0;
+}
+
+}  // namespace
+
 void PlanBuilder::NameErrorSites() {
   std::vector<std::set<std::string>> names(codegen::kNumErrorSites);
   for (const Node& node : graph_.nodes()) {
-    int site = node.op() == Op::kTake      ? 1
-               : node.op() == Op::kGather  ? 2
-               : node.op() == Op::kScatter ? 3
-               : node.op() == Op::kPutRows ? 4
-                                           : 0;
+    const int site = SiteOf(node);
     if (site == 0) continue;
     int id = node.debug_id();
     bool known = id >= 0 && id < static_cast<int>(op_names_.size());

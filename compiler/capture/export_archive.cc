@@ -1,5 +1,6 @@
 #include "compiler/capture/export_archive.h"
 
+#include <array>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -8,6 +9,7 @@
 #include "compiler/capture/address_owners.h"
 #include "compiler/capture/check_program.h"
 #include "compiler/capture/export_reader.h"
+#include "compiler/capture/guard_branch.h"
 #include "compiler/capture/guard_text.h"
 #include "compiler/capture/limits.h"
 #include "compiler/support/error.h"
@@ -273,25 +275,30 @@ class Importer {
   }
 
   // cond(predicate, then, else, operands): both branches are computed and `where` takes the results of one, which is
-  // right as long as the other's nodes do nothing but compute.
+  // right as long as the other's nodes do nothing but compute and do not fail.
   absl::Status Choose(Scope& outer, const Json& node, const Region& region, int depth) {
     const Json& inputs = Field(node, "inputs");
     if (Field(Field(inputs[0], "arg"), "as_tensor").is_null()) return UnsupportedRegion("cond of a size");
     const std::vector<ValueRef> operands(region.tensors.begin() + 1, region.tensors.end());
     const size_t before = program_.nodes.size();
-    ASSIGN_OR_RETURN(std::vector<int> then, InlineGraph(*region.graphs[0], operands, depth));
-    ASSIGN_OR_RETURN(std::vector<int> otherwise, InlineGraph(*region.graphs[1], operands, depth));
+    std::array<std::vector<int>, 2> given;
+    for (int branch : {0, 1}) {
+      const size_t first = program_.nodes.size();
+      ASSIGN_OR_RETURN(given[branch], InlineGraph(*region.graphs[branch], operands, depth));
+      GuardBranch(program_, first, region.tensors[0].id, branch == 0);
+      offsets_.resize(program_.values.size());
+    }
     for (size_t i = before; i < program_.nodes.size(); ++i) {
       if (!OnlyComputes(program_.nodes[i])) return UnsupportedRegion(absl::StrCat("cond with ", program_.nodes[i].op));
     }
     const std::vector<std::string> names = ResultNames(node);
-    if (names.size() != then.size() || names.size() != otherwise.size())
+    if (names.size() != given[0].size() || names.size() != given[1].size())
       return Malformed("the branches of a cond do not give as many results as it has");
     for (size_t i = 0; i < names.size(); ++i) {
       AtenNode where{.op = "aten.where.self", .args = {}, .results = {}};
       where.args = {{.name = "condition", .value = region.tensors[0]},
-                    {.name = "self", .value = ValueRef{then[i]}},
-                    {.name = "other", .value = ValueRef{otherwise[i]}}};
+                    {.name = "self", .value = ValueRef{given[0][i]}},
+                    {.name = "other", .value = ValueRef{given[1][i]}}};
       ASSIGN_OR_RETURN(int id, AddTensor(outer, names[i]));
       where.results = {id};
       where.debug_id = AddLocation(node);

@@ -69,17 +69,22 @@ std::string KernelText::ConditionText(const Stmt& stmt) {
   return absl::StrCat("(", absl::StrJoin(parts, " & "), ")");
 }
 
-// Negative indices count from the end; what is still outside reads element 0 and is reported.
+// What is outside reads element 0 and is reported.
 std::string KernelText::WrapText(const Stmt& stmt) {
   std::string i = Ref(stmt.args[0]), n = absl::StrCat("(", Index(stmt.bound), ")");
-  std::string wrapped = absl::StrCat("(", i, " < 0 ? ", i, " + ", n, " : ", i, ")");
+  std::string wrapped = stmt.from_end ? absl::StrCat("(", i, " < 0 ? ", i, " + ", n, " : ", i, ")") : i;
   return absl::StrCat("((unsigned long)", wrapped, " < (unsigned long)", n, " ? ", wrapped, " : 0L)");
 }
 
-std::string KernelText::OutOfRange(const Stmt& wrap) {
-  std::string i = Ref(wrap.args[0]), n = absl::StrCat("(", Index(wrap.bound), ")");
-  std::string outside = absl::StrCat("(", i, " < -", n, ") | (", i, " >= ", n, ")");
-  return wrap.predicate < 0 ? outside : absl::StrCat("(", outside, ") & ", Ref(wrap.predicate));
+std::string KernelText::Failure(const Stmt& stmt) {
+  std::string failed;
+  if (stmt.kind == Stmt::Kind::kWrap) {
+    std::string i = Ref(stmt.args[0]), n = absl::StrCat("(", Index(stmt.bound), ")");
+    failed = absl::StrCat("(", i, " < ", stmt.from_end ? absl::StrCat("-", n) : "0", ") | (", i, " >= ", n, ")");
+  } else {
+    failed = absl::StrCat(Ref(stmt.args[1]), " == 0");
+  }
+  return stmt.predicate < 0 ? failed : absl::StrCat("(", failed, ") & ", Ref(stmt.predicate));
 }
 
 std::string KernelText::Stored(const Store& store) {

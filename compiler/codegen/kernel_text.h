@@ -32,7 +32,8 @@ class KernelText : protected IndentedText {
   std::string BufferType(size_t b) const;  // "const float", without const where the kernel writes
   std::string Index(const ir::Expr& e);
   std::string Value(const Stmt& stmt);
-  std::string OutOfRange(const Stmt& wrap);  // the condition under which an index is an error
+  // The condition under which a statement sets the error word. REQUIRES: it has an error site.
+  std::string Failure(const Stmt& stmt);
   std::string StoreStatement(const Store& store);
 
   std::string Identity(int a) const;

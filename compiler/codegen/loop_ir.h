@@ -19,8 +19,8 @@ namespace preheat::codegen {
 
 // What an error word means. Numbers are the same in every kernel, so that equal kernels stay equal; a plan's
 // error_sites give the operators that stand behind them in its program.
-enum class ErrorSite : int { kTake = 1, kGather = 2, kScatter = 3, kPutRows = 4 };
-inline constexpr int kNumErrorSites = 4;
+enum class ErrorSite : int { kTake = 1, kGather = 2, kScatter = 3, kPutRows = 4, kDivision = 5 };
+inline constexpr int kNumErrorSites = 5;
 
 inline bool IsHalf(ir::DType dtype) { return dtype == ir::DType::kBF16 || dtype == ir::DType::kF16; }
 // The type that a value is computed in.
@@ -40,9 +40,9 @@ struct Stmt {
     kIndex,      // the value of `index`, i64
     kCondition,  // bool: every expression of `conditions` is >= 0, and so is the predicate
     kLoad,       // element `index` of `buffer`; 0 where `predicate` is false
-    kOp,         // op(args)
+    kOp,         // op(args); with an error site: where the predicate holds, args[1] must not be 0
     kCast,       // args[0] as dtype
-    kWrap,       // args[0], an index, negative ones counted from `bound`; out of range: 0 and the error word is set
+    kWrap,       // args[0], an index, negative ones counted from `bound` if `from_end`; out of range: 0 and an error
     kResult,     // the result of the accumulator `accumulator`, after its stage
     kScratch,    // element `index` of scratch array `buffer`, which an earlier stage of the item wrote
   };
@@ -56,7 +56,8 @@ struct Stmt {
   int buffer = -1;
   int predicate = -1;  // a statement; -1: true
   ir::Expr bound;
-  int error_site = 0;
+  bool from_end = true;
+  int error_site = 0;  // what the error word is set to; 0: never
   int accumulator = -1;
   int depth = 0;  // 0: item; 1: element of the tile; 2 + k: inside loop k of its stage
 };
@@ -151,8 +152,8 @@ struct Kernel {
   std::vector<Accumulator> accumulators;
   std::vector<ScratchArray> scratch;
   std::vector<Item> order;
-  bool checks_indices = false;  // has kWrap statements
-  int copies = 0, width = 0;    // of Choices: what the emitter for CPUs is told
+  bool checks = false;        // may set the error word
+  int copies = 0, width = 0;  // of Choices: what the emitter for CPUs is told
 };
 
 }  // namespace preheat::codegen

@@ -44,11 +44,11 @@ void NodeLoops::Store(const NodeArray& a, const schedule::Index& index, const st
 void NodeLoops::DefineChecked(const std::string& value, const Expr& n, ErrorSite site) {
   const std::string size = Text(n);
   Line(absl::StrCat("long at = ", value, ";"));
-  Line(absl::StrCat("at = at < 0 ? at + ", size, " : at;"));
+  if (node().CountsFromEnd()) Line(absl::StrCat("at = at < 0 ? at + ", size, " : at;"));
   Line(absl::StrCat("if ((unsigned long)at >= (unsigned long)", size, ") { bad = ", static_cast<int>(site),
                     "; continue; }"));
   Local("at");
-  kernel().checks_indices = true;
+  kernel().checks = true;
 }
 
 std::vector<size_t> AllDims(size_t rank) {

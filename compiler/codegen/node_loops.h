@@ -36,8 +36,8 @@ class NodeLoops : public NodeText, public IndentedText {
   schedule::Index OpenItems(const std::vector<ir::Expr>& shape, const std::vector<size_t>& dims);
   void OpenLoop(const std::string& var, const ir::Expr& size);
   void Store(const NodeArray& a, const schedule::Index& index, const std::string& value);
-  // Defines "at", an index into an array of n that counts negative ones from the end; what is still outside is reported
-  // and goes on with the loop's next round.
+  // Defines "at", the node's index into an array of n; what is outside is reported and goes on with the loop's next
+  // round.
   void DefineChecked(const std::string& value, const ir::Expr& n, ErrorSite site);
 
  private:

@@ -166,7 +166,19 @@ int ScalarBuilder::Pointwise(const Node& node, const Index& index, int predicate
   stmt.dtype = ComputeType(node.results()[0].dtype);
   stmt.op = node.op();
   stmt.args = std::move(args);
+  if (MayDivideByZero(stmt)) {
+    stmt.error_site = static_cast<int>(ErrorSite::kDivision);
+    stmt.predicate = predicate;
+    kernel_.checks = true;
+  }
   return Push(stmt);
+}
+
+bool ScalarBuilder::MayDivideByZero(const Stmt& op) const {
+  if (!ir::IsDivision(op.op) || !ir::IsInteger(op.dtype)) return false;
+  const Stmt& divisor = kernel_.stmts[op.args[1]];
+  if (divisor.kind == Stmt::Kind::kConstant) return divisor.value == ir::Scalar(int64_t{0});
+  return divisor.kind != Stmt::Kind::kIndex || !ranges_.NonNegative(divisor.index - 1);
 }
 
 // The statement "all of these are >= 0", or -1 when that is proved; -2 when it is refuted.
@@ -245,7 +257,7 @@ int ScalarBuilder::Indexed(const Node& node, const Index& index, int predicate) 
 
 // A checked index as a symbol of its own.
 Expr ScalarBuilder::Wrapped(int position, const Expr& bound, const Node& node, int predicate) {
-  Key key{Value{nullptr, position}, {bound}, predicate};
+  Key key{Value{nullptr, 2 * position + (node.CountsFromEnd() ? 1 : 0)}, {bound}, predicate};
   auto known = memo_.find(key);
   if (known == memo_.end()) {
     known = stage_memo_.find(key);
@@ -260,8 +272,9 @@ Expr ScalarBuilder::Wrapped(int position, const Expr& bound, const Node& node, i
     stmt.dtype = DType::kI64;
     stmt.args = {kernel_.stmts[position].dtype == DType::kI64 ? position : Cast(position, DType::kI64)};
     stmt.bound = bound;
+    stmt.from_end = node.CountsFromEnd();
     stmt.predicate = predicate;
-    kernel_.checks_indices = true;
+    kernel_.checks = true;
     stmt.error_site = static_cast<int>(node.op() == Op::kTake ? ErrorSite::kTake : ErrorSite::kGather);
     id = Push(stmt);
     MemoFor(key, id)[key] = id;

@@ -89,6 +89,7 @@ class ScalarBuilder {
   int Constant(ir::Scalar value, ir::DType dtype);
   int IndexValue(const ir::Expr& e, ir::DType dtype);
   int Cast(int arg, ir::DType dtype);
+  bool MayDivideByZero(const Stmt& op) const;  // integers
   int Pointwise(const ir::Node& node, const schedule::Index& index, int predicate);
   int Condition(const std::vector<ir::Expr>& conditions, int predicate);
   int Select(int condition, int then, int otherwise, ir::DType dtype);

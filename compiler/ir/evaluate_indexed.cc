@@ -9,10 +9,10 @@ namespace {
 
 using Position = absl::Span<const int64_t>;
 
-// Index number i, wrapped into [0, size).
-absl::StatusOr<int64_t> Wrapped(const HostTensor& index, int64_t i, int64_t size) {
-  int64_t value = index.Int(i);
-  if (value < -size || value >= size) {
+// The node's index number i in [0, size).
+absl::StatusOr<int64_t> Wrapped(const Evaluation& e, int64_t i, int64_t size) {
+  int64_t value = e.in(1).Int(i);
+  if (value < (e.node.CountsFromEnd() ? -size : 0) || value >= size) {
     return absl::OutOfRangeError(absl::StrCat("the index ", value, " is out of range for a size of ", size));
   }
   return value < 0 ? value + size : value;
@@ -29,7 +29,7 @@ absl::StatusOr<int64_t> RowElement(const Evaluation& e, Position at) {
   const HostTensor &x = e.in(0), &index = e.in(1);
   size_t dim = static_cast<size_t>(e.node.Int("dim"));
   size_t rank = index.shape.size();
-  ASSIGN_OR_RETURN(int64_t row, Wrapped(index, Offset(at.subspan(dim, rank), HostStrides(index.shape)), x.shape[dim]));
+  ASSIGN_OR_RETURN(int64_t row, Wrapped(e, Offset(at.subspan(dim, rank), HostStrides(index.shape)), x.shape[dim]));
   std::vector<int64_t> from(at.begin(), at.begin() + dim);
   from.push_back(row);
   from.insert(from.end(), at.begin() + dim + rank, at.end());
@@ -41,7 +41,7 @@ absl::StatusOr<int64_t> GatheredElement(const Evaluation& e, int64_t i, Position
   const HostTensor& x = e.in(0);
   int64_t dim = e.node.Int("dim");
   std::vector<int64_t> from(at.begin(), at.end());
-  ASSIGN_OR_RETURN(from[dim], Wrapped(e.in(1), i, x.shape[dim]));
+  ASSIGN_OR_RETURN(from[dim], Wrapped(e, i, x.shape[dim]));
   return Offset(from, HostStrides(x.shape));
 }
 

@@ -89,6 +89,19 @@ TEST(EvaluateTest, WhatSetsTheErrorWordIsOutOfRange) {
               HasSubstr("divided by zero"));
   EXPECT_THAT(Result("i64[1]", {3}, "%y = iota {dim = 0} : f32[3]\n%out = take(%y, %x) {dim = 0}"),
               HasSubstr("the index 3 is out of range for a size of 3"));
+  for (const char* op : {"floor_div", "mod", "fmod"}) {
+    EXPECT_THAT(Result("i32[1]", {5}, absl::StrCat("%y = fill {value = 0} : i32[1]\n%out = ", op, "(%x, %y)")),
+                HasSubstr("divided by zero"))
+        << op;
+  }
+}
+
+TEST(EvaluateTest, NegativeIndicesCountFromTheEndUnlessItIsSaid) {
+  const std::string take = "%y = iota {dim = 0} : f32[3]\n%out = take(%y, %x) {dim = 0";
+  EXPECT_EQ(Result("i64[2]", {-1, -3}, take + "}"), "2 0");
+  EXPECT_EQ(Result("i64[2]", {1, 2}, take + ", from_end = 0}"), "1 2");
+  EXPECT_THAT(Result("i64[2]", {0, -1}, take + ", from_end = 0}"), HasSubstr("the index -1 is out of range"));
+  EXPECT_THAT(Result("i64[2]", {0, 1}, take + ", from_end = 1}"), HasSubstr("from_end"));
 }
 
 TEST(EvaluateTest, Reductions) {

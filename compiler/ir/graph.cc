@@ -61,6 +61,7 @@ std::optional<Op> ParseOp(absl::string_view name) {
 
 int NumOps() { return kNumOps; }
 
+bool IsDivision(Op op) { return Between(op, Op::kDiv, Op::kFmod); }
 bool IsUnaryPointwise(Op op) { return Between(op, Op::kNeg, Op::kCast); }
 bool IsBinaryPointwise(Op op) { return Between(op, Op::kAdd, Op::kGe); }
 bool IsPointwise(Op op) { return Between(op, Op::kNeg, Op::kWhere); }

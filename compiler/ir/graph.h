@@ -61,6 +61,7 @@ const OpInfo& Info(Op op);
 std::optional<Op> ParseOp(absl::string_view name);
 int NumOps();
 
+bool IsDivision(Op op);                         // kDiv to kFmod
 bool IsUnaryPointwise(Op op);                   // kNeg to kCast
 bool IsBinaryPointwise(Op op);                  // kAdd to kGe
 bool IsPointwise(Op op);                        // these and kWhere
@@ -126,6 +127,7 @@ class Node {
   Expr ExprAttr(const std::string& name) const;
   Scalar ScalarAttr(const std::string& name) const;  // an int or a float
   bool Has(const std::string& name) const { return attrs().count(name) != 0; }
+  bool CountsFromEnd() const { return !Has("from_end"); }  // negative indices of take, gather, scatter, put_rows
 
   // Ids into the source program's debug information; no part of the IR's text or identity.
   int debug_id() const { return debug_id_; }

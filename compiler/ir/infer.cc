@@ -83,7 +83,11 @@ absl::Status CheckDomain(const OpAttrs& a, const TensorType& type) {
   return a.Fail(absl::StrCat("takes ", DomainName(domain), ", not ", type.ToString()));
 }
 
-absl::Status CheckIndex(const OpAttrs& a, const TensorType& index) {
+absl::Status CheckIndex(OpAttrs& a, const TensorType& index) {
+  if (a.Has("from_end")) {
+    ASSIGN_OR_RETURN(const int64_t* from_end, a.Get<int64_t>("from_end"));
+    if (*from_end != 0) return a.Fail("from_end is 0 where it is said");
+  }
   if (index.dtype == DType::kI64 || index.dtype == DType::kI32) return absl::OkStatus();
   return a.Fail(absl::StrCat("indices are i64 or i32, not ", index.ToString()));
 }

@@ -28,7 +28,7 @@ bool Applies(const ir::Node& node) {
 }
 
 // x + the sum over places of (row == index[place] ? src[place] : 0).
-Value AsSum(ir::Builder& b, Value x, Value index, Value src) {
+Value AsSum(ir::Builder& b, ir::Attrs rows_of, Value x, Value index, Value src) {
   const Expr places = index.shape()[0], rows = x.shape()[0];
   std::vector<Expr> all = {places, rows}, one_row = {places, Expr(1)}, numbers = {places};
   for (size_t d = 1; d < x.shape().size(); ++d) {
@@ -37,7 +37,7 @@ Value AsSum(ir::Builder& b, Value x, Value index, Value src) {
     numbers.push_back(Expr(1));
   }
   numbers.push_back(Expr(1));
-  Value checked = b.Emit(Op::kTake, {b.Iota(DType::kI64, {rows}, 0), index}, {{"dim", int64_t{0}}});
+  Value checked = b.Emit(Op::kTake, {b.Iota(DType::kI64, {rows}, 0), index}, std::move(rows_of));
   Value named = b.BroadcastTo(b.Reshape(checked, numbers), all);
   Value here = b.Binary(Op::kEq, named, b.Iota(DType::kI64, all, 1));
   Value added = b.BroadcastTo(b.Reshape(src, one_row), all);
@@ -52,8 +52,10 @@ absl::StatusOr<ir::Graph> PutFewRows(const ir::Graph& graph) {
   for (const ir::Node& node : graph.nodes()) {
     if (Applies(node)) {
       r.builder().SetDebugId(node.debug_id());
-      r.Replace(node.result(),
-                AsSum(r.builder(), r.Map(node.operand(0)), r.Map(node.operand(1)), r.Map(node.operand(2))));
+      ir::Attrs rows_of = node.attrs();
+      rows_of.erase("reduce");
+      r.Replace(node.result(), AsSum(r.builder(), std::move(rows_of), r.Map(node.operand(0)), r.Map(node.operand(1)),
+                                     r.Map(node.operand(2))));
     } else {
       RETURN_IF_ERROR(r.Copy(node));
     }

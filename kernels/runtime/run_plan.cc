@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
@@ -16,6 +15,11 @@
 #include "kernels/runtime/runner.h"
 
 namespace preheat::runtime {
+namespace {
+
+constexpr uint32_t kDivisionSite = 5;  // codegen's ErrorSite; the others check indices
+
+}  // namespace
 
 absl::Status Runner::Run() {
   RETURN_IF_ERROR(TakeError());
@@ -150,8 +154,7 @@ absl::Status Runner::KernelError() {
   const uint32_t site = static_cast<uint32_t>(std::exchange(*state_.error(), 0)) - 1;
   const auto* sites = instance_.loaded().plan->error_sites();
   const std::string op = site < Count(sites) ? Text(sites->Get(site)) : "an operator";
-  const bool division =
-      absl::StrContains(op, "div") || absl::StrContains(op, "remainder") || absl::StrContains(op, "fmod");
+  const bool division = site + 1 == kDivisionSite;
   return MakeError(
       absl::StatusCode::kOutOfRange,
       {.kind = division ? "division_by_zero" : "index_out_of_range",

@@ -38,6 +38,7 @@ KERNEL(take) {
     F32(2)[i] = F32(0)[k];
   }
 }
+KERNEL(fails_at) { *a->error = static_cast<int>(I64(0)[0]); I64(1)[0] = 0; }
 KERNEL(count_positive) { long n = 0; for (long i = 0; i < a->scalars[0]; ++i) n += F32(0)[i] > 0; *I64(1) = n; }
 KERNEL(store_scalar) { *I64(0) = a->scalars[0]; }
 KERNEL(copy_size) { *I64(1) = *I64(0); }
@@ -400,6 +401,22 @@ TEST(ErrorWord, NamesTheOperator) {
             "range");
   indices[2] = 0;
   EXPECT_EQ(run(), "OK");
+}
+
+TEST(ErrorWord, TheFifthSiteIsADivision) {
+  flatbuffers::FlatBufferBuilder fbb;
+  PlanForTest p(fbb);
+  const uint32_t n = p.Const(1);
+  const uint32_t x = p.Input(DType::I64, {n}), y = p.Output(DType::I64, {n});
+  for (const char* op : {"", "", "", "", "aten.remainder.Tensor"}) p.ErrorSite(op);
+  p.Run(p.Launch(p.Kernel(p.Code(Kernels().digest), "fails_at"), {x, y}, n));
+  Runtime runtime;
+  runtime.LoadAndBind(p.Finish());
+  std::vector<int64_t> site = {5}, out = {0};
+  Tensor given(DType::I64, {1}, site.data()), result(DType::I64, {1}, out.data());
+  EXPECT_EQ(
+      runtime.Run({given.tensor}, {result.tensor}),
+      "OUT_OF_RANGE division_by_zero aten.remainder.Tensor: aten.remainder.Tensor: an integer is divided by zero");
 }
 
 TEST(Scratch, IsEachThreadsOwn) {

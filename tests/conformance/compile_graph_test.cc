@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "compiler/ir/evaluate.h"
 #include "compiler/ir/parse.h"
 #include "tests/conformance/check_graph.h"
@@ -679,21 +680,63 @@ output %so.1
 output %p)");
 }
 
-TEST(CompileGraph, IndexOutOfRangeIsReported) {
-  auto graph = ir::ParseGraph(R"(
-%x = input user f32[4, 8]
-%i = input user i64[3]
-%t = take(%x, %i) {dim = 0}
-output %t)");
-  ASSERT_TRUE(graph.ok()) << graph.status();
+// What running a graph of integers says.
+absl::Status RunOn(const std::string& text, const std::vector<ir::HostTensor>& inputs) {
+  auto graph = ir::ParseGraph(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
   auto runner = GraphRunner::Make(*std::move(graph), Target());
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  ir::HostTensor x = testing::RandomTensor(ir::DType::kF32, {4, 8}, 1);
-  for (int64_t bad : {int64_t{4}, int64_t{-5}, int64_t{1} << 40}) {
-    ir::HostTensor i = ir::HostTensor::Zeros(ir::DType::kI64, {3});
-    i.SetInt(1, bad);
-    auto got = runner->Run({x, i}, {});
-    EXPECT_THAT(std::string(got.status().message()), ::testing::HasSubstr("OUT_OF_RANGE")) << bad;
+  EXPECT_TRUE(runner.ok()) << runner.status();
+  return runner->Run(inputs, {}).status();
+}
+
+ir::HostTensor Ints(std::vector<int64_t> shape, const std::vector<int64_t>& values) {
+  ir::HostTensor tensor = ir::HostTensor::Zeros(ir::DType::kI64, std::move(shape));
+  for (size_t i = 0; i < values.size(); ++i) tensor.SetInt(static_cast<int64_t>(i), values[i]);
+  return tensor;
+}
+
+const char* const kIndexed[] = {"take(%x, %i) {dim = 0$}", "gather(%x, %k) {dim = 0$}",
+                                "scatter(%x, %k, %u) {dim = 0, reduce = \"add\"$}",
+                                "put_rows(%x, %i, %u) {dim = 0, reduce = \"set\"$}"};
+
+TEST(CompileGraph, IndexOutOfRangeIsReported) {
+  const ir::HostTensor x = testing::RandomTensor(ir::DType::kF32, {4, 8}, 1);
+  const ir::HostTensor u = testing::RandomTensor(ir::DType::kF32, {3, 8}, 2);
+  for (const char* op : kIndexed) {
+    for (bool from_end : {true, false}) {
+      const std::string call = absl::StrReplaceAll(op, {{"$", from_end ? "" : ", from_end = 0"}});
+      const std::string text = absl::StrCat(
+          "%x = input user f32[4, 8]\n%i = input user i64[3]\n%u = input user f32[3, 8]\n%c = reshape(%i) {shape = (3, "
+          "1)}\n"
+          "%k = broadcast(%c) {shape = (3, 8)}\n%t = ",
+          call, "\noutput %t");
+      for (int64_t bad : {int64_t{4}, int64_t{-5}, int64_t{1} << 40, -(int64_t{1} << 40)}) {
+        EXPECT_THAT(std::string(RunOn(text, {x, Ints({3}, {0, bad, 1}), u}).message()),
+                    ::testing::HasSubstr("OUT_OF_RANGE"))
+            << call << " " << bad;
+      }
+      EXPECT_EQ(RunOn(text, {x, Ints({3}, {0, 3, -1}), u}).ok(), from_end) << call;
+      EXPECT_TRUE(RunOn(text, {x, Ints({3}, {0, 3, 2}), u}).ok()) << call;
+    }
+  }
+}
+
+TEST(CompileGraph, DivisionByZeroIsReported) {
+  const std::string head = "%x = input user i64[2, 40]\n%y = input user i64[2, 40]\n";
+  std::vector<int64_t> ones(80, 1), one_zero = ones;
+  one_zero[77] = 0;
+  const ir::HostTensor x = Ints({2, 40}, ones), fine = Ints({2, 40}, ones), bad = Ints({2, 40}, one_zero);
+  for (const char* op : {"div", "floor_div", "mod", "fmod"}) {
+    const std::string divide = absl::StrCat(head, "%q = ", op, "(%x, %y)\n");
+    for (const char* rest : {"output %q", "%r = reduce_sum(%q) {dims = [1]}\noutput %r",
+                             "%p = permute(%q) {dims = [1, 0]}\noutput %p strides [2, 1]"}) {
+      EXPECT_TRUE(RunOn(divide + rest, {x, fine}).ok()) << op << rest;
+      EXPECT_THAT(std::string(RunOn(divide + rest, {x, bad}).message()), ::testing::HasSubstr("divided by zero"))
+          << op << rest;
+    }
+    // What lies beside a padded tensor is no divisor.
+    EXPECT_TRUE(RunOn(divide + "%p = pad(%q) {low = (1, 3), high = (0, 5), value = 7}\noutput %p", {x, fine}).ok())
+        << op;
   }
 }
 

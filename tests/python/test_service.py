@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -152,6 +153,47 @@ def test_an_index_out_of_range_raises_as_in_eager() -> None:
     assert_close(fast(table, torch.tensor([4, 0])), table[[4, 0]] * 2)
     with pytest.raises(IndexError):
         fast(table, torch.tensor([5, 0]))
+
+
+TABLE, AT = torch.randn(4, 3), torch.tensor([[0, 2, 1]])
+NUMBERS, ONES, ZEROS = torch.arange(40), torch.ones(40).long(), torch.zeros(40).long()
+FAILS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]] = {
+    "floor_divide": (lambda a, b: a // b + 1, (NUMBERS, ONES), (NUMBERS, ZEROS)),
+    "remainder": (lambda a, b: (a % b).sum(), (NUMBERS, ONES[0]), (NUMBERS, ZEROS[0])),
+    "fmod": (torch.fmod, (NUMBERS.int(), ONES.int()), (NUMBERS.int(), ZEROS.int())),
+    "trunc": (lambda a, b: torch.div(a, b, rounding_mode="trunc"), (NUMBERS, ONES), (NUMBERS, ZEROS)),
+    "embedding": (lambda x, i: nn.functional.embedding(i, x) * 2, (TABLE, AT), (TABLE, AT - 1)),
+    "index_select": (lambda x, i: x.index_select(0, i[0]) * 2, (TABLE, AT), (TABLE, AT - 1)),
+    "gather": (lambda x, i: x.gather(0, i) * 2, (TABLE, AT), (TABLE, AT - 1)),
+    "scatter": (lambda x, i: x.scatter(0, i, 2.0) * 2, (TABLE, AT), (TABLE, AT - 1)),
+    "scatter_add": (lambda x, i: x.scatter_add(0, i, x) * 2, (TABLE, AT), (TABLE, AT - 1)),
+    "index_add": (lambda x, i: x.index_add(0, i[0], x[:3]) * 2, (TABLE, AT), (TABLE, AT - 1)),
+    "index_copy": (lambda x, i: x.index_copy(0, i[0], x[:3]) * 2, (TABLE, AT), (TABLE, AT - 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAILS)
+def test_what_eager_refuses_is_refused(name: str) -> None:
+    fn, good, bad = FAILS[name]
+    fast = torch.compile(fn, backend="preheat", dynamic=False)
+    assert_close(fast(*good), fn(*good))
+    with pytest.raises(Exception) as eager:
+        fn(*bad)
+    with pytest.raises(type(eager.value), match=re.escape(str(eager.value))):
+        fast(*bad)
+    assert_close(fast(*good), fn(*good))
+    report = preheat.report().to_dict()
+    assert report["fallbacks"] == {} and all(graph["extern_ops"] == {} for graph in report["graphs"])
+
+
+def test_negative_indices_that_eager_takes() -> None:
+    def fn(x: torch.Tensor, i: torch.Tensor) -> Any:
+        taken = x[i], x.take(i), x.index_fill(0, i, 2.0), x.index_put((i,), x[:2])
+        return *taken, x.take_along_dim(i.view(-1, 1), 0)
+
+    x, i = torch.randn(4, 3), torch.tensor([-1, 1])
+    assert_close(torch.compile(fn, backend="preheat")(x, i), fn(x, i))
+    assert preheat.report().fallbacks == {}
 
 
 def test_frozen_parameters_and_refresh() -> None:

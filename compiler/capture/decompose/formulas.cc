@@ -73,6 +73,8 @@ Expr CountOf(Value x, const std::vector<int64_t>& dims) {
   return count;
 }
 
+ir::Attrs FromStart(int64_t dim) { return {{"dim", dim}, {"from_end", int64_t{0}}}; }
+
 Value DivBySize(Builder& b, Value x, const Expr& size) {
   if (!x) return x;
   if (std::optional<int64_t> n = size.constant()) return b.Binary(Op::kDiv, x, Scalar(static_cast<double>(*n)));

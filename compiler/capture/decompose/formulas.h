@@ -39,6 +39,9 @@ Expr CountOf(Value x, const std::vector<int64_t>& dims);
 // x divided by a size.
 Value DivBySize(Builder& b, Value x, const Expr& size);
 
+// Of take, gather, scatter and put_rows for operators that refuse negative indices.
+ir::Attrs FromStart(int64_t dim);
+
 // Zeros, ones: a value of x's dtype and shape.
 Value Like(Builder& b, Value x, double value);
 

@@ -1,4 +1,5 @@
-// Elements picked and put by index. Native kernels wrap negative indices, check bounds and report.
+// Elements picked and put by index. Native kernels check bounds and report; negative indices count from the end where
+// eager's operator takes them.
 
 #include <optional>
 #include <string>
@@ -22,13 +23,13 @@ Value Index64(OpContext& c, Value index) {
 }
 
 void Embedding(OpContext& c) {
-  c.Set(c.b.Emit(Op::kTake, {c.Tensor("weight"), Index64(c, c.Tensor("indices"))}, {{"dim", int64_t{0}}}));
+  c.Set(c.b.Emit(Op::kTake, {c.Tensor("weight"), Index64(c, c.Tensor("indices"))}, FromStart(0)));
 }
 
 void IndexSelect(OpContext& c) {
   Value x = AtLeast1d(c, c.Tensor("self")), index = AtLeast1d(c, Index64(c, c.Tensor("index")));
   int64_t dim = c.Wrap(c.Int("dim"), RankOf(x));
-  Value rows = c.b.Emit(Op::kTake, {x, index}, {{"dim", dim}});
+  Value rows = c.b.Emit(Op::kTake, {x, index}, FromStart(dim));
   c.Set(c.b.Reshape(rows, c.ResultShape()));
 }
 
@@ -37,7 +38,7 @@ void Gather(OpContext& c) {
   if (index && index.type().NumElements() == Expr(0)) return c.Set(c.Fill(0, c.ResultType().dtype));
   index = AtLeast1d(c, Index64(c, index));
   if (RankOf(index) != RankOf(x)) return c.Refuse("an index of another rank");
-  Value picked = c.b.Emit(Op::kGather, {x, index}, {{"dim", c.Wrap(c.Int("dim"), RankOf(x))}});
+  Value picked = c.b.Emit(Op::kGather, {x, index}, FromStart(c.Wrap(c.Int("dim"), RankOf(x))));
   c.Set(c.b.Reshape(picked, c.ResultShape()));
 }
 
@@ -56,12 +57,12 @@ void TakeAlongDim(OpContext& c) {
 // --- Scatter ---
 
 // Rows or elements of 16-bit floats that are added up are added in f32.
-Value ScatterInto(OpContext& c, Op op, Value x, Value index, Value src, int64_t dim, const std::string& reduce) {
+Value ScatterInto(OpContext& c, Op op, Value x, Value index, Value src, ir::Attrs attrs, const std::string& reduce) {
   if (!x) return x;
+  attrs["reduce"] = reduce;
   DType dtype = x.dtype(), compute = reduce == "set" ? dtype : ComputeType(dtype);
   if (dtype == DType::kBool && reduce != "set") compute = DType::kU8;
-  return c.b.Cast(
-      c.b.Emit(op, {c.b.Cast(x, compute), index, c.b.Cast(src, compute)}, {{"dim", dim}, {"reduce", reduce}}), dtype);
+  return c.b.Cast(c.b.Emit(op, {c.b.Cast(x, compute), index, c.b.Cast(src, compute)}, std::move(attrs)), dtype);
 }
 
 std::optional<std::string> ReduceName(const std::string& name) {
@@ -77,9 +78,10 @@ struct Putting {
   Op op;
   Value x, index, src;
   int64_t dim;
+  bool from_end = false;  // takes negative indices
 
   Value Into(OpContext& c, Value target, Value values, const std::string& reduce) const {
-    return ScatterInto(c, op, target, index, values, dim, reduce);
+    return ScatterInto(c, op, target, index, values, from_end ? ir::Attrs{{"dim", dim}} : FromStart(dim), reduce);
   }
 };
 
@@ -152,9 +154,10 @@ Putting ReadRows(OpContext& c, const char* source) {
   return p;
 }
 
-LowerFn PutRows(const char* source, const char* reduce) {
-  return [source, reduce](OpContext& c) {
+LowerFn PutRows(const char* source, const char* reduce, bool from_end = false) {
+  return [source, reduce, from_end](OpContext& c) {
     Putting p = ReadRows(c, source);
+    p.from_end = from_end;
     if (!p.x || !p.src) return;
     if (c.Arg("alpha") != nullptr) {
       DType compute = ComputeType(p.x.dtype());
@@ -177,7 +180,7 @@ void PutFlat(OpContext& c) {
   auto flat = [&](Value v) { return c.b.Reshape(v, {v ? v.type().NumElements() : Expr(0)}); };
   Value src = flat(c.Operand("source", x.dtype()));
   const char* reduce = c.Bool("accumulate", false) ? "add" : "set";
-  c.Set(c.b.Reshape(ScatterInto(c, Op::kPutRows, flat(x), flat(index), src, 0, reduce), x.shape()));
+  c.Set(c.b.Reshape(ScatterInto(c, Op::kPutRows, flat(x), flat(index), src, {{"dim", int64_t{0}}}, reduce), x.shape()));
 }
 
 // --- Lists of indices ---
@@ -250,7 +253,7 @@ Value PutAt(OpContext& c, Value x, const std::vector<Value>& indices, Value valu
   shape.insert(shape.end(), f.folded.begin() + f.dim + 1, f.folded.end());
   Value src = c.b.BroadcastTo(values, shape);
   Value folded = c.b.Reshape(c.b.Permute(x, f.order), f.folded);
-  Value put = ScatterInto(c, Op::kPutRows, folded, f.index, src, f.dim, reduce);
+  Value put = ScatterInto(c, Op::kPutRows, folded, f.index, src, {{"dim", f.dim}}, reduce);
   std::vector<int64_t> back(f.order.size());
   for (size_t i = 0; i < f.order.size(); ++i) back[f.order[i]] = static_cast<int64_t>(i);
   return c.b.Permute(c.b.Reshape(put, f.permuted), back);
@@ -390,8 +393,8 @@ OpTable IndexOps() {
       {"aten.scatter_reduce.two", ScatterReduce},
       {"aten.index_add.default", PutRows("source", "add")},
       {"aten.index_copy.default", PutRows("source", "set")},
-      {"aten.index_fill.int_Scalar", PutRows("value", "set")},
-      {"aten.index_fill.int_Tensor", PutRows("value", "set")},
+      {"aten.index_fill.int_Scalar", PutRows("value", "set", /*from_end=*/true)},
+      {"aten.index_fill.int_Tensor", PutRows("value", "set", /*from_end=*/true)},
       {"aten.index_reduce.default", IndexReduce},
       {"aten.take.default", TakeFlat},
       {"aten.put.default", PutFlat},

@@ -27,7 +27,7 @@ Targets ReadTargets(OpContext& c, Value logits) {
   t.index = c.b.Where(ignored, Like(c.b, wide, 0), wide);
   Value weight;
   if (Value classes = c.OptionalTensor("weight")) {
-    weight = c.b.Emit(Op::kTake, {c.b.Cast(classes, logits.dtype()), t.index}, {{"dim", int64_t{0}}});
+    weight = c.b.Emit(Op::kTake, {c.b.Cast(classes, logits.dtype()), t.index}, FromStart(0));
   } else {
     weight = c.b.Fill(Scalar(1.0), logits.dtype(), wide ? wide.shape() : std::vector<Expr>{});
   }
@@ -118,7 +118,7 @@ Value BinaryWithLogits(OpContext& c, Value x, Value y) {
 void NegativeLogLikelihood(OpContext& c, Value log_probabilities) {
   Targets t = ReadTargets(c, log_probabilities);
   if (!t.index || !log_probabilities) return;
-  Value picked = c.b.Emit(Op::kGather, {log_probabilities, t.index}, {{"dim", t.dim}});
+  Value picked = c.b.Emit(Op::kGather, {log_probabilities, t.index}, FromStart(t.dim));
   // Ignored entries must not turn an infinite log probability into NaN.
   Value counted = c.b.Binary(Op::kNe, t.weight, Like(c.b, t.weight, 0));
   Value loss = c.b.Where(counted, c.b.Mul(c.b.Unary(Op::kNeg, picked), t.weight), Like(c.b, t.weight, 0));

@@ -31,7 +31,7 @@ void CpuText::OpenKernel() {
     Line(absl::StrCat(type, "* __restrict t", t, " = (", type, "*)((char*)args->scratch + ",
                       Index(k_.scratch[t].offset), ");"));
   }
-  if (k_.checks_indices) Line("int bad = 0;");
+  if (k_.checks) Line("int bad = 0;");
 }
 
 void CpuText::OpenItems() { Open("for (long item = begin; item < end; ++item)"); }
@@ -46,7 +46,7 @@ void CpuText::DefineOuter() {
 
 void CpuText::CloseKernel() {
   Close();
-  if (k_.checks_indices) Line("if (bad) *args->error = bad;");
+  if (k_.checks) Line("if (bad) *args->error = bad;");
   Close();
 }
 
@@ -92,8 +92,7 @@ void CpuText::Define(int s) {
   const Stmt& stmt = k_.stmts[s];
   if (stmt.kind == Stmt::Kind::kResult) return;
   Line(absl::StrCat("const ", TypeName(s), " v", s, " = ", Value(stmt), ";"));
-  if (stmt.kind == Stmt::Kind::kWrap)
-    Line(absl::StrCat("bad |= (", OutOfRange(stmt), ") ? ", stmt.error_site, " : 0;"));
+  if (stmt.error_site != 0) Line(absl::StrCat("bad |= (", Failure(stmt), ") ? ", stmt.error_site, " : 0;"));
 }
 
 void CpuText::OpenLoop(const Loop& loop, absl::string_view begin, absl::string_view end) {

@@ -32,7 +32,7 @@ absl::StatusOr<EmittedKernel> EmitCpuNode(const schedule::Region& region, const 
   NodeLoops printed(region, strides_of, sizes, loops, {"++item", "args->scratch", kColumns, true});
   PrintNode(printed);
   loops.symbols = printed.Symbols();
-  const bool checks = loops.checks_indices;
+  const bool checks = loops.checks;
   ASSIGN_OR_RETURN(std::string functions, MathSource(printed.math()));
   return NamedKernel(ir::Info(printed.node().op()).name,
                      absl::StrCat(kArgsStruct, functions, Head(printed, loops), checks ? "  int bad = 0;\n" : "",

@@ -88,7 +88,7 @@ class TileEmitter : public CpuText {
   }
 
   void OpenTile() {
-    Line(absl::StrCat("#pragma omp simd", k_.checks_indices ? " reduction(|:bad)" : ""));
+    Line(absl::StrCat("#pragma omp simd", k_.checks ? " reduction(|:bad)" : ""));
     Open("for (long ci = 0; ci < cn; ++ci)");
     Line(absl::StrCat("const long ", k_.tile_loop->var, " = c0 + ci;"));
     Line(absl::StrCat("(void)", k_.tile_loop->var, ";"));

@@ -49,7 +49,7 @@ void SimdFolds::EmitSimd(const Piece& piece, int copies) {
     absl::StrAppend(&clauses, ")");
   }
   const bool checks =
-      std::any_of(piece.body.begin(), piece.body.end(), [&](int s) { return k_.stmts[s].kind == Stmt::Kind::kWrap; });
+      std::any_of(piece.body.begin(), piece.body.end(), [&](int s) { return k_.stmts[s].error_site != 0; });
   if (checks) absl::StrAppend(&clauses, " reduction(|:bad)");
   Line(absl::StrCat("#pragma omp simd", clauses));
 }
@@ -62,7 +62,7 @@ int SimdFolds::CopiesOf(const Piece& piece) const {
   }
   int cost = 0;
   for (int s : piece.body) {
-    if (k_.stmts[s].kind == Stmt::Kind::kWrap) return 1;
+    if (k_.stmts[s].error_site != 0) return 1;
     cost += CostOf(k_.stmts[s]);
   }
   if (k_.copies > 0) return k_.copies;

@@ -217,7 +217,8 @@ void CudaText::Define(int s) {
   if (stmt.kind == Stmt::Kind::kResult) return;
   Line(arrays_.count(s) ? absl::StrCat(Ref(s), " = ", Value(stmt), ";")
                         : absl::StrCat("const ", TypeName(s), " ", Ref(s), " = ", Value(stmt), ";"));
-  if (stmt.kind == Stmt::Kind::kWrap) Line(absl::StrCat("if (", OutOfRange(stmt), ") *error = ", stmt.error_site, ";"));
+  // Divisions by zero go unnoticed on a GPU, in eager too.
+  if (stmt.kind == Stmt::Kind::kWrap) Line(absl::StrCat("if (", Failure(stmt), ") *error = ", stmt.error_site, ";"));
 }
 
 int CudaText::Unrounded(const Store& store) const {

@@ -47,7 +47,7 @@ absl::StatusOr<CudaKernel> EmitByThreads(const schedule::Region& region, const S
   NodeLoops printed(region, strides_of, sizes, loops, {"item += step", "own"});
   PrintNode(printed);
   loops.symbols = printed.Symbols();
-  const bool checks = loops.checks_indices;
+  const bool checks = loops.checks;
   const std::string body = absl::StrCat(Head(printed, loops), checks ? "  int bad = 0;\n" : "", printed.text(),
                                         checks ? "  if (bad) *error = bad;\n" : "", "}\n");
   ASSIGN_OR_RETURN(std::string functions, CudaMathSource(printed.math()));

@@ -53,8 +53,7 @@ $BEFORE  (void)q;
       found[i] = -1;
       if (k < count) {
         long at = $INDEX;
-        at = at < 0 ? at + rows : at;
-        if ((unsigned long)at >= (unsigned long)rows) bad = $SITE;
+$FROM_END        if ((unsigned long)at >= (unsigned long)rows) bad = $SITE;
         else if (at >= r0 && at < r0 + mine) found[i] = (int)(at - r0);
       }
       masks[i] = __ballot_sync(0xffffffffu, found[i] >= 0);
@@ -146,12 +145,13 @@ class PutRowsEmitter : public CudaNodeText {
         {"$BEFORE", text},
         {"$X", Load(x, at({Expr::Symbol("j")}))},
         {"$INDEX", CastText(Load(index, place), index.dtype, DType::kI64, math())},
+        {"$FROM_END", node().CountsFromEnd() ? "        at = at < 0 ? at + rows : at;\n" : ""},
         {"$SITE", absl::StrCat(static_cast<int>(ErrorSite::kPutRows))},
         {"$SRC", Load(src, at(place))},
         {"$REDUCED", Reduced(node().String("reduce"), "*to", "next[m]", dtype)},
         {"$Y", Element(y, at({Expr::Symbol("j")}))},
         {"$STORED", Converted("value", dtype)}};
-    kernel().checks_indices = true;
+    kernel().checks = true;
     kernel().extent = items * Expr::CeilDiv(width, Expr(across)) * Expr::CeilDiv(rows, Expr(each * down));
     return Finish(absl::StrReplaceAll(kBody, fields), kThreads);
   }
