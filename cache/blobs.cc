@@ -30,16 +30,26 @@ absl::StatusOr<bool> Blobs::Has(absl::string_view digest) {
 absl::StatusOr<std::string> Blobs::Read(absl::string_view digest) {
   ASSIGN_OR_RETURN(std::optional<std::string> bytes, store_.Get(Table::kBlob, digest));
   if (bytes) return *std::move(bytes);
-  // A record that promises bytes which are gone would be a hit that nobody can fetch.
-  ASSIGN_OR_RETURN(bool promised, Has(digest));
-  if (promised) {
-    RETURN_IF_ERROR(store_.Write({{Table::kBlobInfo, std::string(digest), std::nullopt}}, Durability::kSynced));
-  }
+  ASSIGN_OR_RETURN(bytes, ReadOrForget(digest));
+  if (bytes) return *std::move(bytes);
   return MakeError(absl::StatusCode::kNotFound,
                    {.kind = "unknown_blob",
                     .message = absl::StrCat("no blob ", digest),
                     .where = "",
                     .fix = "ask for the artifact again: it is compiled anew if its parts are gone"});
+}
+
+// A record that promises bytes which are gone would be a hit that nobody can fetch. Looked at again without writers:
+// one may have put them since.
+absl::StatusOr<std::optional<std::string>> Blobs::ReadOrForget(absl::string_view digest) {
+  std::lock_guard lock(mutex_);
+  ASSIGN_OR_RETURN(bool promised, Has(digest));
+  if (!promised) return std::nullopt;
+  ASSIGN_OR_RETURN(std::optional<std::string> bytes, store_.Get(Table::kBlob, digest));
+  if (!bytes) {
+    RETURN_IF_ERROR(store_.Write({{Table::kBlobInfo, std::string(digest), std::nullopt}}, Durability::kSynced));
+  }
+  return bytes;
 }
 
 absl::StatusOr<std::vector<std::string>> Blobs::FindMissing(const std::vector<std::string>& digests) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -60,6 +61,8 @@ class Blobs {
   absl::StatusOr<Swept> RemoveUntouched(const std::vector<std::string>& digests, int64_t since_ms, bool dry_run);
 
  private:
+  absl::StatusOr<std::optional<std::string>> ReadOrForget(absl::string_view digest);
+
   Store& store_;
   const Clock clock_;
   // Between looking whether a blob is there and acting on it. Held over a write at most.

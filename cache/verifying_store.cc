@@ -1,5 +1,8 @@
 #include "cache/verifying_store.h"
 
+#include <algorithm>
+#include <mutex>
+#include <shared_mutex>
 #include <utility>
 
 #include "compiler/support/digest.h"
@@ -8,25 +11,24 @@
 namespace preheat::cache {
 namespace {
 
+using Value = absl::StatusOr<std::optional<std::string>>;
+
 class VerifyingStore : public Store {
  public:
   VerifyingStore(std::unique_ptr<Store> inner, std::function<void(absl::string_view)> on_corrupt)
       : inner_(std::move(inner)), on_corrupt_(std::move(on_corrupt)) {}
 
-  absl::StatusOr<std::optional<std::string>> Get(Table table, absl::string_view key) override {
-    absl::StatusOr<std::optional<std::string>> value = inner_->Get(table, key);
+  Value Get(Table table, absl::string_view key) override {
+    Value value = inner_->Get(table, key);
     if (table != Table::kBlob) return value;
-    // The disk's own checksum fails before ours: then there are no bytes to keep.
-    if (absl::IsDataLoss(value.status())) {
-      RETURN_IF_ERROR(Quarantine(std::string(key), std::string(value.status().message())));
-      return std::nullopt;
-    }
-    if (!value.ok() || !*value || Digest(**value) == key) return value;
-    RETURN_IF_ERROR(Quarantine(std::string(key), **std::move(value)));
-    return std::nullopt;
+    return IsCorrupt(value, key) ? ReadOrQuarantine(key) : value;
   }
 
   absl::Status Write(std::vector<Change> changes, Durability durability) override {
+    const bool blobs =
+        std::any_of(changes.begin(), changes.end(), [](const Change& change) { return change.table == Table::kBlob; });
+    std::shared_lock<std::shared_mutex> lock(moving_, std::defer_lock);
+    if (blobs) lock.lock();
     return inner_->Write(std::move(changes), durability);
   }
 
@@ -48,16 +50,29 @@ class VerifyingStore : public Store {
   }
 
  private:
-  absl::Status Quarantine(std::string digest, std::string bytes) {
+  // The disk's own checksum may fail before ours: then there are no bytes.
+  static bool IsCorrupt(const Value& value, absl::string_view digest) {
+    return value.ok() ? *value && Digest(**value) != digest : absl::IsDataLoss(value.status());
+  }
+
+  // Without writers of blobs: one may have put sound bytes in the place of the corrupt ones since.
+  Value ReadOrQuarantine(absl::string_view key) {
+    std::lock_guard lock(moving_);
+    Value value = inner_->Get(Table::kBlob, key);
+    if (!IsCorrupt(value, key)) return value;
+    const std::string digest(key);
     on_corrupt_(digest);
-    return inner_->Write({{Table::kQuarantine, digest, std::move(bytes)},
-                          {Table::kBlob, digest, std::nullopt},
-                          {Table::kBlobInfo, digest, std::nullopt}},
-                         Durability::kSynced);
+    std::string kept = value.ok() ? **std::move(value) : std::string(value.status().message());
+    RETURN_IF_ERROR(inner_->Write({{Table::kQuarantine, digest, std::move(kept)},
+                                   {Table::kBlob, digest, std::nullopt},
+                                   {Table::kBlobInfo, digest, std::nullopt}},
+                                  Durability::kSynced));
+    return std::nullopt;
   }
 
   const std::unique_ptr<Store> inner_;
   const std::function<void(absl::string_view)> on_corrupt_;
+  std::shared_mutex moving_;  // shared by writers of blobs, held by who moves a corrupt one away
 };
 
 }  // namespace
