@@ -56,8 +56,8 @@ absl::Status SyncFolder(const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<Ledger>> Ledger::Open(const std::string& path) {
   std::unique_ptr<Ledger> ledger(new Ledger(path));
-  ledger->Read();
   std::lock_guard lock(ledger->mutex_);
+  ledger->Read();
   RETURN_IF_ERROR(ledger->Reopen());
   return ledger;
 }
@@ -68,7 +68,10 @@ Ledger::~Ledger() {
 
 void Ledger::Read() {
   std::ifstream file(path_, std::ios::binary);
-  for (std::string line; std::getline(file, line);) ReadLine(line);
+  for (std::string line; std::getline(file, line);) {
+    ReadLine(line);
+    torn_ = file.eof();  // no end of line
+  }
 }
 
 void Ledger::ReadLine(const std::string& line) {
@@ -94,7 +97,9 @@ absl::Status Ledger::Reopen() {
 
 absl::Status Ledger::Append(const std::string& text) {
   std::lock_guard lock(mutex_);
-  return WriteAll(fd_, text, path_);
+  const absl::Status written = WriteAll(fd_, torn_ ? "\n" + text : text, path_);
+  torn_ = !written.ok();
+  return written;
 }
 
 absl::Status Ledger::Add(const std::string& key, uint32_t generation, const std::string& manifest_digest) {
@@ -114,6 +119,7 @@ absl::Status Ledger::Replace(const Entries& entries) {
   close(fd);
   RETURN_IF_ERROR(written);
   if (std::rename(temporary.c_str(), path_.c_str()) != 0) return Failed(path_, "cannot replace");
+  torn_ = false;
   RETURN_IF_ERROR(SyncFolder(path_));
   return Reopen();
 }

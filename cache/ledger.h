@@ -39,7 +39,7 @@ class Ledger {
 
  private:
   explicit Ledger(std::string path) : path_(std::move(path)) {}
-  void Read();
+  void Read();  // REQUIRES mutex_ held
   void ReadLine(const std::string& line);
   absl::Status Append(const std::string& text);
   absl::Status Reopen();  // REQUIRES mutex_ held
@@ -48,7 +48,8 @@ class Ledger {
   Entries entries_;
   int64_t damaged_lines_ = 0;
   std::mutex mutex_;
-  int fd_ = -1;  // guarded by mutex_
+  int fd_ = -1;        // guarded by mutex_
+  bool torn_ = false;  // guarded by mutex_: the file may end within a line, which the next one must not continue
 };
 
 }  // namespace preheat::cache

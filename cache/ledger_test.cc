@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
@@ -63,6 +65,37 @@ TEST_F(LedgerTest, DamageCostsLines) {
   auto again = Open();
   EXPECT_THAT(again->entries(), ElementsAre(Pair(Pair(kB, 7), kManifest), Pair(Pair(kB, 8), kManifest)));
   EXPECT_EQ(again->damaged_lines(), 0);
+}
+
+TEST_F(LedgerTest, ATornLineCostsNoOther) {
+  ASSERT_TRUE(Open()->Add(kA, 1, kManifest).ok());
+  std::ofstream(path_, std::ios::app) << "+ torn";
+  {
+    auto ledger = Open();
+    for (uint32_t i = 2; i <= 3; ++i) ASSERT_TRUE(ledger->Add(kA, i, kManifest).ok());
+  }
+  auto ledger = Open();
+  EXPECT_EQ(ledger->entries().size(), 3u);
+  EXPECT_EQ(ledger->damaged_lines(), 1);
+  EXPECT_EQ(Text().find("\n\n"), std::string::npos);
+}
+
+// The disk was full in the middle of a line.
+TEST_F(LedgerTest, GoesOnAfterAWriteThatFailed) {
+  auto ledger = Open();
+  ASSERT_TRUE(ledger->Add(kA, 1, kManifest).ok());
+  const rlimit small = {std::filesystem::file_size(path_) + 10, RLIM_INFINITY};
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status failed = ledger->Add(kA, 2, kManifest);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(GetError(failed).kind, "store_failed");
+  ASSERT_TRUE(ledger->Add(kA, 3, kManifest).ok());
+  auto again = Open();
+  EXPECT_THAT(again->entries(), ElementsAre(Pair(Pair(kA, 1), kManifest), Pair(Pair(kA, 3), kManifest)));
+  EXPECT_EQ(again->damaged_lines(), 1);
 }
 
 TEST_F(LedgerTest, NamesAFileThatCannotBe) {
