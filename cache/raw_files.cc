@@ -80,7 +80,9 @@ std::optional<std::string> Decompress(absl::string_view stored) {
     size |= uint64_t{byte & 0x7fu} << shift;
     if (byte < 0x80) break;
   }
-  if (size > kLargestBlob) return std::nullopt;
+  // What is compressed says its size too: a damaged one of the two takes no memory.
+  if (size > kLargestBlob || ZSTD_getFrameContentSize(stored.data() + at, stored.size() - at) != size)
+    return std::nullopt;
   std::string bytes(size, '\0');
   size_t got = ZSTD_decompress(bytes.data(), bytes.size(), stored.data() + at, stored.size() - at);
   if (ZSTD_isError(got) || got != size) return std::nullopt;

@@ -32,14 +32,15 @@ std::optional<Table> TableNamed(const std::string& name) {
   return std::nullopt;
 }
 
-// Sorted by number, which is the order in which they were begun.
+// Sorted by number, which is the order in which they were begun: it has six digits, or more.
 std::vector<std::string> FilesEnding(const std::string& folder, const std::string& ending) {
   std::vector<std::string> paths;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     if (entry.path().extension() == ending) paths.push_back(entry.path().string());
   }
-  std::sort(paths.begin(), paths.end());
+  std::sort(paths.begin(), paths.end(),
+            [](const std::string& a, const std::string& b) { return std::pair(a.size(), a) < std::pair(b.size(), b); });
   return paths;
 }
 
