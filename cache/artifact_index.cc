@@ -177,7 +177,11 @@ absl::StatusOr<ArtifactIndex::Reconciled> ArtifactIndex::Reconcile() {
 }
 
 absl::Status ArtifactIndex::AddEvidence(const std::string& key, uint32_t generation, const v1::Evidence& evidence) {
-  return store_.Write({PutRecord(Table::kEvidence, GenerationKey(key, generation), evidence)}, Durability::kSynced);
+  const std::string at = GenerationKey(key, generation);
+  std::lock_guard lock(writing_);
+  ASSIGN_OR_RETURN(std::optional<std::string> known, store_.Get(Table::kGeneration, at));
+  if (!known) return absl::OkStatus();
+  return store_.Write({PutRecord(Table::kEvidence, at, evidence)}, Durability::kSynced);
 }
 
 absl::StatusOr<bool> ArtifactIndex::Withdrawn(const std::string& key) {

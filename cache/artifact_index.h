@@ -57,7 +57,8 @@ class ArtifactIndex {
   // False, and nothing is written, when this key has one of the same plan and code.
   absl::StatusOr<bool> Adopt(Publication publication);
 
-  // What verification found. FAILED withdraws the generation: no Lookup gives it again.
+  // What verification found. FAILED withdraws the generation: no Lookup gives it again. Of one that was removed
+  // meanwhile nothing is kept: its number may be given again.
   absl::Status AddEvidence(const std::string& key, uint32_t generation, const v1::Evidence& evidence);
 
   // Whether the newest generation of the key has failed verification: the same compiler would make the same again.

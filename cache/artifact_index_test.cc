@@ -104,6 +104,16 @@ TEST_F(ArtifactIndexTest, CountsGenerationsUp) {
   EXPECT_FALSE(Lookup("a", 3));
 }
 
+TEST_F(ArtifactIndexTest, EvidenceOfWhatWasRemovedSaysNothingOfItsSuccessor) {
+  Publish("a");
+  ASSERT_TRUE(*index_.Remove(Digest("a")));
+  v1::Evidence evidence;
+  evidence.set_state(v1::Evidence::FAILED);
+  ASSERT_TRUE(index_.AddEvidence(Digest("a"), 1, evidence).ok());
+  EXPECT_EQ(Publish("a").manifest().generation(), 1u);
+  EXPECT_TRUE(Lookup("a"));
+}
+
 TEST_F(ArtifactIndexTest, WithdrawsWhatFailedVerification) {
   Publish("a");
   v1::Evidence evidence;
