@@ -65,6 +65,7 @@ std::shared_ptr<Flight> InflightTable::ClaimKey(const std::string& key, const st
     return found->second;
   }
   if (Entry* entry = Find(flight)) {
+    if (!entry->key.empty()) by_key_.erase(entry->key);  // another worker may come to another key
     entry->key = key;
     by_key_[key] = flight;
   }

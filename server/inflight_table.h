@@ -36,8 +36,9 @@ class InflightTable {
   // What to do when nobody waits for the flight any more.
   void OnAbandoned(const std::shared_ptr<Flight>& flight, std::function<void()> abandon);
 
-  // The flight wants to make `key`. Returns itself when it may (also when asked again), otherwise the flight that is
-  // making it; then the caller is one more that waits for that one and calls Leave in the end.
+  // The flight wants to make `key`. Returns itself when it may (also when asked again; a flight makes one
+  // key, the last), otherwise the flight that is making it; then the caller is one more that waits for that one and
+  // calls Leave in the end.
   std::shared_ptr<Flight> ClaimKey(const std::string& key, const std::shared_ptr<Flight>& flight);
 
   // One waiter less. The last one of an unfinished flight takes it out of the table and calls what OnAbandoned has set.

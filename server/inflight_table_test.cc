@@ -91,6 +91,17 @@ TEST(InflightTable, JoinsByKeyToo) {
   EXPECT_EQ(table.ClaimKey("key", b), b);
 }
 
+// Its worker was lost, and the next one has another compiler.
+TEST(InflightTable, AFlightMakesTheLastKeyThatItClaimed) {
+  InflightTable table;
+  auto a = table.Join("a").flight, b = table.Join("b").flight;
+  EXPECT_EQ(table.ClaimKey("old", a), a);
+  EXPECT_EQ(table.ClaimKey("new", a), a);
+  table.Finish(a, Done("new"));
+  EXPECT_EQ(table.ClaimKey("old", b), b);
+  EXPECT_EQ(table.ClaimKey("new", b), b);
+}
+
 TEST(InflightTable, TheLastToLeaveAbandonsTheWork) {
   InflightTable table;
   auto flight = table.Join("alias").flight;

@@ -115,10 +115,7 @@ absl::StatusOr<std::string> Pool::Submit(PoolTask task) {
   queued->queued = std::chrono::steady_clock::now();
   queued->task = std::move(task);
   const bool request = queued->task.priority == PoolTask::Priority::kRequest;
-  const auto background = std::find_if(queue_.begin(), queue_.end(), [](const TaskPtr& t) {
-    return t->task.priority == PoolTask::Priority::kBackground;
-  });
-  queue_.insert(request ? background : queue_.end(), queued);
+  queue_.insert(request ? FirstBackground() : queue_.end(), queued);
   Dispatch();
   if (request && std::count(queue_.begin(), queue_.end(), queued) > 0) Interrupt(queued->task.target);
   return queued->id;
@@ -221,7 +218,8 @@ void Pool::End(const TaskPtr& task, absl::StatusOr<v1::TaskDone> result, Actions
 void Pool::Requeue(const TaskPtr& task, const std::string& reason, Actions& actions) {
   if (task->cancelled) return End(task, CancelledTask(), actions);
   if (++task->lost_workers >= kMostLostWorkers) return End(task, KilledWorkers(reason), actions);
-  queue_.push_front(task);
+  task->interrupted = false;  // the worker that was told so is gone
+  queue_.insert(task->task.priority == PoolTask::Priority::kRequest ? queue_.begin() : FirstBackground(), task);
 }
 
 // --- Workers ---
@@ -433,6 +431,11 @@ void Pool::Shutdown() {
 }
 
 // --- What people ask ---
+
+std::deque<Pool::TaskPtr>::iterator Pool::FirstBackground() {
+  return std::find_if(queue_.begin(), queue_.end(),
+                      [](const TaskPtr& queued) { return queued->task.priority == PoolTask::Priority::kBackground; });
+}
 
 size_t Pool::QueuedRequests() const {
   return static_cast<size_t>(std::count_if(queue_.begin(), queue_.end(), [](const TaskPtr& task) {

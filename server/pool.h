@@ -122,6 +122,7 @@ class Pool {
   void CheckMemory(Worker& worker, int64_t resident_bytes);
   std::chrono::milliseconds RetryAfter() const;
   absl::Status MayQueue(const PoolTask& task) const;
+  std::deque<TaskPtr>::iterator FirstBackground();
   size_t QueuedRequests() const;
   TaskPtr Release(Worker& worker, const std::string& task_id);
   void HandleDone(Worker& worker, v1::WorkerMessage message, Actions& actions);

@@ -195,6 +195,22 @@ TEST_F(PoolTest, ALostTaskGoesToAnotherWorkerOnce) {
   EXPECT_EQ(pool_.Count().lost, 2u);
 }
 
+TEST_F(PoolTest, ALostBackgroundTaskStaysBehindRequests) {
+  auto [first, first_link] = Connect("w1");
+  ASSERT_TRUE(pool_.Submit(Task("background", PoolTask::Priority::kBackground)).ok());
+  ASSERT_TRUE(pool_.Submit(Task("first")).ok());  // its worker is told to stop, and is lost over it
+  pool_.Disconnect(first);
+  ASSERT_TRUE(pool_.Submit(Task("second")).ok());
+  auto [second, second_link] = Connect("w2");
+  for (int i = 0; i < 2; ++i) Done(second, second_link->TaskId());
+  v1::WorkerMessage failed;  // by itself: nobody interrupts it now
+  failed.mutable_failed()->set_task_id(second_link->TaskId());
+  failed.mutable_failed()->mutable_error()->set_code("INTERNAL");
+  failed.mutable_failed()->mutable_error()->set_kind("broken");
+  pool_.Receive(second, failed);
+  EXPECT_THAT(ends_, ElementsAre("first ok", "second ok", "background broken"));
+}
+
 TEST_F(PoolTest, KillsOnDeadlineMemoryAndSilence) {
   auto now = std::chrono::steady_clock::now();
   auto [slow, slow_link] = Connect("slow");
