@@ -55,28 +55,7 @@ struct NamedArgument {
   bool keyword = false;
 };
 
-struct AtenProgram;
-
-// Control flow that the contents of tensors decide has operators of its own, whose arguments are `condition`, a bool
-// without dimensions, and `operands`, a list. Its blocks are programs that take the operands:
-//   preheat.if     two blocks, of which the one that the condition says gives the results
-//   preheat.while  one block, which gives the next condition and new values of the first operands, as many as there are
-//                  results; it runs as long as the condition holds, and the results are what it gave last
-inline constexpr char kIfOp[] = "preheat.if", kWhileOp[] = "preheat.while";
-
-struct AtenNode {
-  std::string op;                   // "aten.add.Tensor"
-  std::vector<NamedArgument> args;  // in schema order; omitted ones have their default
-  // Results in order. -1: none (an absent optional). A result that is a list of tensors is flattened here and
-  // `result_is_list` set (split, unbind).
-  std::vector<int> results;
-  bool result_is_list = false;
-  int debug_id = -1;
-  std::vector<AtenProgram> blocks = {};  // of kIfOp and kWhileOp
-
-  const Argument* Find(const std::string& name) const;  // null when omitted
-  bool IsControl() const { return op == kIfOp || op == kWhileOp; }
-};
+struct AtenNode;
 
 // A value is a tensor or a size; a size's `expr` says what it is, so nothing needs to compute it.
 struct AtenValue {
@@ -126,6 +105,27 @@ struct AtenProgram {
   std::vector<ConstantData> constants;
   std::vector<AtenNode> nodes;
   DebugInfo debug;
+};
+
+// Control flow that the contents of tensors decide has operators of its own, whose arguments are `condition`, a bool
+// without dimensions, and `operands`, a list. Its blocks are programs that take the operands:
+//   preheat.if     two blocks, of which the one that the condition says gives the results
+//   preheat.while  one block, which gives the next condition and new values of the first operands, as many as there are
+//                  results; it runs as long as the condition holds, and the results are what it gave last
+inline constexpr char kIfOp[] = "preheat.if", kWhileOp[] = "preheat.while";
+
+struct AtenNode {
+  std::string op;                   // "aten.add.Tensor"
+  std::vector<NamedArgument> args;  // in schema order; omitted ones have their default
+  // Results in order. -1: none (an absent optional). A result that is a list of tensors is flattened here and
+  // `result_is_list` set (split, unbind).
+  std::vector<int> results;
+  bool result_is_list = false;
+  int debug_id = -1;
+  std::vector<AtenProgram> blocks = {};  // of kIfOp and kWhileOp
+
+  const Argument* Find(const std::string& name) const;  // null when omitted
+  bool IsControl() const { return op == kIfOp || op == kWhileOp; }
 };
 
 }  // namespace preheat::capture
