@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds tests with a sanitizer and runs them. What the sanitizers are told to overlook, with reasons: tests/sanitizers/suppressions.txt
 #   deploy/sanitize.sh asan [TEST...]      AddressSanitizer and UndefinedBehaviorSanitizer: every test that links no torch
+#   deploy/sanitize.sh fuzz [TEST...]      the same by clang, in the build of tests/fuzz, which has most of it already
 #   deploy/sanitize.sh tsan [TEST...]      ThreadSanitizer: support, cache, server, client, runtime and what is below them
 # TEST is a program without _test: cache, server. PREHEAT_GTEST_FILTER goes to the tests.
 set -euo pipefail
@@ -14,9 +15,9 @@ memory="$threads ir rewrite capture decompose rejects passes schedule codegen co
 preset=${1:-}
 shift || true
 case $preset in
-  asan) tests=$memory ;;
+  asan | fuzz) tests=$memory ;;
   tsan) tests=$threads ;;
-  *) die "give asan or tsan" "deploy/sanitize.sh asan" ;;
+  *) die "give asan, fuzz or tsan" "deploy/sanitize.sh asan" ;;
 esac
 [ $# -eq 0 ] || tests=$*
 
