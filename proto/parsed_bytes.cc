@@ -44,13 +44,21 @@ class Walk {
   bool Message(const Descriptor* type, int depth) {
     if (depth > kDeepest) return false;
     while (uint32_t tag = in_.ReadTag()) {
+      const WireFormat::WireType wire = WireFormat::GetTagWireType(tag);
       const FieldDescriptor* field = type->FindFieldByNumber(WireFormat::GetTagFieldNumber(tag));
-      if (!Field(field, WireFormat::GetTagWireType(tag), depth) || over_budget()) return false;
+      if (!Field(Fits(field, wire) ? field : nullptr, wire, depth) || over_budget()) return false;
     }
     return in_.ConsumedEntireMessage();
   }
 
  private:
+  // What comes in another form than its field has is kept as an unknown field.
+  static bool Fits(const FieldDescriptor* field, WireFormat::WireType wire) {
+    if (field == nullptr) return false;
+    if (field->is_packable() && wire == WireFormat::WIRETYPE_LENGTH_DELIMITED) return true;
+    return wire == WireFormat::WireTypeForFieldType(static_cast<WireFormat::FieldType>(field->type()));
+  }
+
   bool Field(const FieldDescriptor* field, WireFormat::WireType wire, int depth) {
     uint64_t ignored64 = 0;
     uint32_t ignored32 = 0;

@@ -52,15 +52,17 @@ TEST(ParseMessage, TakesWhatProtobufTakes) {
 
 TEST(ParseMessage, RefusesAmplification) {
   constexpr int kSource = 1, kProgram = 1, kNodes = 8, kExclude = 5, kResults = 3;
-  std::string empty_nodes, empty_strings, unknown;
+  std::string empty_nodes, empty_strings, unknown, names_as_numbers;
   for (int i = 0; i < 50000; ++i) {
     empty_nodes += Nest({kNodes}, "");
     empty_strings += Nest({kExclude}, "");
     unknown += std::string("\xf8\x06\x00", 3);
+    names_as_numbers += "E1234";  // name_space, a string, as four bytes of a number: kept as unknown
   }
   EXPECT_EQ(Kind(Nest({kSource, kProgram}, empty_nodes)), "message_too_complex");
   EXPECT_EQ(Kind(empty_strings), "message_too_complex");
   EXPECT_EQ(Kind(unknown), "message_too_complex");
+  EXPECT_EQ(Kind(names_as_numbers), "message_too_complex");
   EXPECT_EQ(Kind(Nest({kSource, kProgram, kNodes, kResults}, std::string(200000, '\x01'))), "message_too_complex");
   EXPECT_EQ(Kind(Nest({kSource, kProgram, kNodes, kResults}, std::string(2000, '\x01'))), "");
 }
