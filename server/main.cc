@@ -1,3 +1,4 @@
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -22,9 +23,18 @@ int Fail(const absl::Status& status, int exit_code) {
   return exit_code;
 }
 
+// What large messages take goes back to the system when they are gone: glibc would raise its threshold to the largest
+// block that was freed, and keep such blocks in one arena of many, where other threads do not find them.
+void BoundIdleMemory() {
+  constexpr int kLargeBlock = 1 << 20, kArenas = 2;
+  mallopt(M_MMAP_THRESHOLD, kLargeBlock);
+  mallopt(M_ARENA_MAX, kArenas);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  BoundIdleMemory();
   absl::StatusOr<preheat::server::Config> config = preheat::server::ReadConfig(argc, argv);
   if (absl::IsCancelled(config.status())) {
     std::fputs(std::string(config.status().message()).c_str(), stdout);
