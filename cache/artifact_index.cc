@@ -39,7 +39,7 @@ bool SameProgram(const v1::Manifest& a, const v1::Manifest& b) {
 
 }  // namespace
 
-ArtifactIndex::ArtifactIndex(Store& store, Clock clock, Ledger* ledger)
+ArtifactIndex::ArtifactIndex(Store& store, const Clock& clock, Ledger* ledger)
     : store_(store), clock_(clock), ledger_(ledger), blobs_(store, clock), pins_(store, clock), uses_(store, clock) {}
 
 absl::StatusOr<std::vector<v1::GenerationRecord>> ArtifactIndex::Generations(const std::string& key) {

@@ -35,7 +35,7 @@ struct Publication {
 class ArtifactIndex {
  public:
   // Every generation is noted in `ledger` as well, if there is one; it must outlive the index.
-  ArtifactIndex(Store& store, Clock clock, Ledger* ledger = nullptr);
+  ArtifactIndex(Store& store, const Clock& clock, Ledger* ledger = nullptr);
 
   // At the start of a server: holds the index against the ledger, makes lost generations again whose manifest is there,
   // and brings the ledger up to date. Returns what could not be made again and what was.
