@@ -50,6 +50,7 @@ absl::Status KernelIndex::Publish(const std::map<std::string, std::string>& obje
     records.push_back(PutRecord(Table::kKernel, key, RecordOf(digest, clock_())));
   }
   std::vector<std::string> digests;
+  digests.reserve(blobs.size());
   for (const auto& [digest, bytes] : blobs) digests.push_back(digest);
   Blobs::Hold hold(blobs_, std::move(digests));
   RETURN_IF_ERROR(blobs_.Put(blobs));

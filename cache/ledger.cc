@@ -97,7 +97,7 @@ absl::Status Ledger::Reopen() {
 
 absl::Status Ledger::Append(const std::string& text) {
   std::lock_guard lock(mutex_);
-  const absl::Status written = WriteAll(fd_, torn_ ? "\n" + text : text, path_);
+  absl::Status written = WriteAll(fd_, torn_ ? "\n" + text : text, path_);
   torn_ = !written.ok();
   return written;
 }
