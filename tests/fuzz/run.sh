@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes each target for some seconds, 60 by default, on top of what earlier runs have found interesting.
 #   tests/fuzz/run.sh [SECONDS] [TARGET...]      deploy/build.sh --preset fuzz fuzz comes first
+# PREHEAT_FUZZ_TIMEOUT: seconds for one input, by the clock: more than 60 where the process may be stopped meanwhile.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$root/build/fuzz
@@ -16,7 +17,7 @@ for target in "${targets[@]}"; do
   folders=("$build/corpus/$target" "$build/seeds/$target")
   [ -d "$root/tests/fuzz/found/$target" ] && folders+=("$root/tests/fuzz/found/$target")
   echo "== $target: $seconds s"
-  "$build/bin/fuzz_$target" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
+  "$build/bin/fuzz_$target" -max_total_time="$seconds" -timeout="${PREHEAT_FUZZ_TIMEOUT:-60}" -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
     -artifact_prefix="$build/found/$target/" "${folders[@]}" 2>&1 | grep -E "ERROR|SUMMARY|Sanitizer|stat::|^#.*DONE|Test unit" || true
   if [ -n "$(ls -A "$build/found/$target")" ]; then
     echo "found: $build/found/$target" >&2
