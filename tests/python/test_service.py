@@ -15,7 +15,7 @@ import preheat
 import pytest
 import torch
 from conftest import compilectl
-from preheat import client, program
+from preheat import client, program, runtime
 from preheat._proto import compile_pb2 as pb
 from preheat._proto import program_pb2
 from preheat.config import Config
@@ -269,3 +269,12 @@ def test_what_was_recorded_is_warmed(server: str, monkeypatch: pytest.MonkeyPatc
     answered = compilectl("--server", server, "--json", "compile", str(file))
     assert answered.returncode == 0, answered.stderr
     assert json.loads(answered.stdout)["result"] == "hit"
+
+
+@pytest.mark.parametrize("kind", [runtime.Executable, runtime.Session])
+def test_what_lives_until_the_process_ends_goes_quietly(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    left = kind.__new__(kind)
+    left._handle = 1
+    monkeypatch.setattr(runtime, "native", None)  # as the interpreter leaves it
+    left.__del__()
+    left._handle = 0

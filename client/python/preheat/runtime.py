@@ -81,7 +81,7 @@ class Executable:
         return out
 
     def __del__(self) -> None:
-        if self._handle and native.library is not None:
+        if self._handle and native is not None:  # None at the end of the process
             native.library().preheat_executable_release(self._handle)
 
 
@@ -162,5 +162,5 @@ class Session:
         native.check(status)
 
     def __del__(self) -> None:
-        if self._handle and native.library is not None:
+        if self._handle and native is not None:  # None at the end of the process
             native.library().preheat_session_release(self._handle)
