@@ -91,6 +91,12 @@ bool TakesState(const preheat_extern_call& call) { return std::strstr(call.op, "
 at::Tensor AsState(const at::Tensor& t) { return t.scalar_type() == at::kLong ? t.view(at::kUInt64) : t; }
 at::Tensor FromState(const at::Tensor& t) { return t.scalar_type() == at::kUInt64 ? t.view(at::kLong) : t; }
 
+// A copy in the program is none in the plan, and this operator takes only what lies in pairs.
+bool TakesPairs(const preheat_extern_call& call) { return std::strstr(call.op, "view_as_complex") != nullptr; }
+at::Tensor AsPairs(const at::Tensor& t) {
+  return t.dim() > 0 && t.stride(-1) != 1 ? t.clone(at::MemoryFormat::Contiguous) : t;
+}
+
 // Strides of dimensions of one element mean nothing to us, but libraries look at them: those of a dense tensor.
 std::vector<int64_t> StridesOf(const preheat_tensor& t) {
   std::vector<int64_t> strides(t.strides, t.strides + t.rank);
@@ -175,6 +181,7 @@ absl::Status RunExternCall(const preheat_extern_call& call) {
     const auto operand = [&](int id) {
       const at::Tensor tensor = Wrap(call.operands[id]);
       if (reads_seeds && prepared->seeds.count(id) != 0) return c10::IValue(tensor.cpu());
+      if (TakesPairs(call)) return c10::IValue(AsPairs(tensor));
       return c10::IValue(states ? AsState(tensor) : tensor);
     };
     const reference::CallScope scope{operand, [](const std::string&) { return int64_t{0}; }};

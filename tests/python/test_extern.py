@@ -91,6 +91,13 @@ def test_kinds_of_arguments(handle: Handler, op: str, args: list[Any], want: Cal
     assert torch.equal(result, want(x))
 
 
+@pytest.mark.parametrize("pairs", [torch.ones(1, 1).expand(3, 2), torch.randn(2, 3).t()])
+def test_pairs_that_lie_otherwise(handle: Handler, pairs: torch.Tensor) -> None:
+    result = torch.empty(3, dtype=torch.complex64)
+    handle(call("aten.view_as_complex.default", [argument("self", {"t": 0})], [pairs], [result]))
+    assert torch.equal(torch.view_as_real(result), pairs)
+
+
 def test_random_operators_use_torchs_generator(handle: Handler) -> None:
     result = torch.empty(8)
     torch.manual_seed(3)

@@ -114,6 +114,16 @@ def test_a_compiled_optimizer(foreach: bool) -> None:
     assert all(g["extern_ops"] == {} for g in no_fallbacks())
 
 
+def test_complex_gradients() -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x * y).abs().sum() + torch.view_as_real(x).sum()
+
+    x, y = (torch.randn(4, dtype=torch.complex64, requires_grad=True) for _ in range(2))
+    want = torch.autograd.grad(fn(x, y), (x, y))
+    assert_close(torch.autograd.grad(compiled(fn)(x, y), (x, y)), want)
+    no_fallbacks()
+
+
 def test_tangents_of_forward_mode() -> None:
     from torch.autograd import forward_ad
 

@@ -91,6 +91,8 @@ def _run(call: native.ExternCall, context: collectives.Context | None) -> None:
     operands = [tensor_at(call.operands[i]) for i in range(call.num_operands)]
     if "flash_attention" in str(op):  # its random state: program.py
         operands = [t.view(torch.uint64) if t.dtype == torch.int64 else t for t in operands]
+    if "view_as_complex" in str(op):  # takes only pairs; a copy in the program is none in the plan
+        operands = [t if t.stride(-1) == 1 else t.clone(memory_format=torch.contiguous_format) for t in operands]
     args, kwargs = arguments(operands, context)
     if "efficient_attention_backward" in str(op) and not torch.cuda.is_current_stream_capturing():
         names = [formal.name for formal in op._schema.arguments]  # torch looks into its random state by itself
