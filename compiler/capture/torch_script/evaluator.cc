@@ -234,6 +234,18 @@ std::vector<IValue> Evaluator::Execute(Node* node, std::vector<IValue> arguments
   return stack;
 }
 
+// On the very lists and tensors that it is given: it may write into a list, or take a tensor out of one. A tensor that
+// it makes of numbers (torch.tensor) is a constant.
+absl::Status Evaluator::CallInterpreter(Node* node, const c10::FunctionSchema& schema, std::vector<IValue> arguments) {
+  if (schema.is_mutable() && builder_ != &root_) return DataDependent(node, "what a list holds");
+  for (IValue& value : arguments) {
+    if (value.isDevice()) value = c10::Device(at::kCPU);
+  }
+  node->getOperator().getOperation(node)(arguments);
+  for (size_t i = 0; i < node->outputs().size(); ++i) Set(node->outputs()[i], arguments[i]);
+  return absl::OkStatus();
+}
+
 absl::Status Evaluator::CallOperator(Node* node) {
   const c10::FunctionSchema* schema = node->maybeSchema();
   if (schema == nullptr || node->maybeOperator() == nullptr) return Unsupported(node, "what has no operator");
@@ -244,11 +256,11 @@ absl::Status Evaluator::CallOperator(Node* node) {
   if (meta && ReadsContents(schema->name())) return DataDependent(node, schema->name());
   if (HasDataNumber(*schema, arguments)) return CallOnNumbers(node, schema->name(), std::move(arguments));
   // Operators of the dispatcher become nodes; lists, numbers and strings are the interpreter's own.
-  const bool native = c10::Dispatcher::singleton().findSchema(schema->operator_name()).has_value();
-  const bool creates =
-      native && !meta && std::any_of(schema->returns().begin(), schema->returns().end(), [](const c10::Argument& r) {
-        return r.type()->kind() == c10::TypeKind::TensorType;
-      });
+  if (!c10::Dispatcher::singleton().findSchema(schema->operator_name()).has_value())
+    return CallInterpreter(node, *schema, std::move(arguments));
+  const bool creates = !meta && std::any_of(schema->returns().begin(), schema->returns().end(), [](const auto& r) {
+    return r.type()->kind() == c10::TypeKind::TensorType;
+  });
   std::vector<IValue> results;
   if (creates && std::none_of(arguments.begin(), arguments.end(), HasTensor)) {
     // zeros, arange, full: without operands it is made on the meta device, by a device argument of its own.
@@ -264,7 +276,6 @@ absl::Status Evaluator::CallOperator(Node* node) {
   const bool gives =
       std::any_of(results.begin(), results.end(), [](const IValue& v) { return HasTensor(v) && HasMeta(v); });
   if (!gives) return absl::OkStatus();
-  if (!native) return Unsupported(node, absl::StrCat(schema->name(), " is no operator of the dispatcher"));
   return builder_->AddCall(*schema, arguments, results, PlaceOf(node));
 }
 

@@ -68,6 +68,7 @@ class Evaluator {
 
   // The operator on tensors without memory, or where it has no such form, on zeros.
   std::vector<c10::IValue> Execute(Node* node, std::vector<c10::IValue> arguments);
+  absl::Status CallInterpreter(Node* node, const c10::FunctionSchema& schema, std::vector<c10::IValue> arguments);
 
   const c10::IValue& Get(const torch::jit::Value* value) const { return values_.at(value); }
   std::vector<c10::IValue> Inputs(Node* node) const;
