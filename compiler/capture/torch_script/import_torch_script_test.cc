@@ -1,3 +1,5 @@
+#include "compiler/capture/torch_script/import_torch_script.h"
+
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/api/module.h>
@@ -9,10 +11,10 @@
 #include <vector>
 
 #include "compiler/capture/functionalize.h"
-#include "compiler/capture/torch_script/import_torch_script.h"
 #include "compiler/reference/reference.h"
 #include "compiler/support/error.h"
 
+// TorchScript's own interpreter beside the program that the importer makes of a module.
 namespace preheat {
 namespace {
 
