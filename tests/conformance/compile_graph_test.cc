@@ -731,8 +731,12 @@ TEST(CompileGraph, DivisionByZeroIsReported) {
     for (const char* rest : {"output %q", "%r = reduce_sum(%q) {dims = [1]}\noutput %r",
                              "%p = permute(%q) {dims = [1, 0]}\noutput %p strides [2, 1]"}) {
       EXPECT_TRUE(RunOn(divide + rest, {x, fine}).ok()) << op << rest;
-      EXPECT_THAT(std::string(RunOn(divide + rest, {x, bad}).message()), ::testing::HasSubstr("divided by zero"))
-          << op << rest;
+      const absl::Status failed = RunOn(divide + rest, {x, bad});
+      if (!absl::StartsWith(Target(), "cpu")) {
+        EXPECT_TRUE(failed.ok()) << op << rest << ": " << failed;  // as in eager
+      } else {
+        EXPECT_THAT(std::string(failed.message()), ::testing::HasSubstr("divided by zero")) << op << rest;
+      }
     }
     // What lies beside a padded tensor is no divisor.
     EXPECT_TRUE(RunOn(divide + "%p = pad(%q) {low = (1, 3), high = (0, 5), value = 7}\noutput %p", {x, fine}).ok())
