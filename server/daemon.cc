@@ -44,7 +44,7 @@ constexpr int kLargestArtifact = 256 << 20;  // what a worker sends in one messa
 constexpr int64_t kMessageSlack = 1 << 20;   // so that what is a little too large is refused in our own words
 // Of what clients make the server hold: messages that arrive; blobs on their way to readers. With messages that are
 // being read (rpc_router.h) and programs that wait (admission.h).
-constexpr int64_t kTransportBytes = int64_t{224} << 20;
+constexpr int64_t kTransportBytes = int64_t{208} << 20;
 constexpr int64_t kOutgoingBytes = int64_t{256} << 20;
 constexpr int64_t kLeastWorkerMemory = int64_t{2} << 30;
 constexpr int kReplyThreads = 2;

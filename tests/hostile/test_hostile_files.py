@@ -53,8 +53,10 @@ def refused(daemon: Daemon, path: pathlib.Path, command: str = "compile") -> dic
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode in (2, 4), out
-    assert usage.ru_utime + usage.ru_stime < SECONDS and time.monotonic() - begun < 12 * SECONDS
-    assert 0 < peak[0] < MEMORY, f"{peak[0] >> 20} MiB"
+    seconds = usage.ru_utime + usage.ru_stime
+    assert seconds < SECONDS and time.monotonic() - begun < 12 * SECONDS
+    assert peak[0] < MEMORY, f"{peak[0] >> 20} MiB"
+    assert peak[0] > 0 or seconds < 0.2, "it was never looked at"  # it may be over before the first look
     assert before is not None
     error = json.loads(out)["error"]
     assert error["code"] and error["kind"] and error["message"], error

@@ -95,7 +95,7 @@ def test_unknown_methods(daemon: Daemon) -> None:
         refused(lambda: daemon.call(method, b""), "unknown_method")  # noqa: B023
 
 
-@pytest.mark.parametrize("megabytes", [70, 250])
+@pytest.mark.parametrize("megabytes", [70, 150])
 def test_large_messages(daemon: Daemon, megabytes: int) -> None:
     """Refused by gRPC itself, before a byte is looked at: without our details, but with the reason."""
     begun = time.monotonic()
