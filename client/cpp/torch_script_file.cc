@@ -77,7 +77,11 @@ absl::Status AddEntries(zip_t* zip, const std::vector<Entry>& entries) {
   for (const Entry& entry : entries) {
     zip_source_t* bytes = zip_source_buffer(zip, entry.bytes.data(), entry.bytes.size(), 0);
     const zip_int64_t index = bytes == nullptr ? -1 : zip_file_add(zip, entry.name.c_str(), bytes, ZIP_FL_ENC_UTF_8);
-    if (index < 0) return absl::InternalError(absl::StrCat("cannot add ", entry.name, ": ", zip_strerror(zip)));
+    if (index < 0) {
+      zip_source_free(bytes);  // it stays ours where it is not taken: a name that is no UTF-8, or that comes twice
+      return Invalid("malformed_archive", absl::StrCat("an entry cannot be kept: ", zip_strerror(zip)), "",
+                     "write it with torch.jit.save");
+    }
     zip_set_file_compression(zip, static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0);
     zip_file_set_mtime(zip, static_cast<zip_uint64_t>(index), 0, 0);
   }
