@@ -73,13 +73,14 @@ absl::StatusOr<std::string> ReadBack(zip_source_t* source) {
   return bytes;
 }
 
-absl::Status AddEntries(zip_t* zip, const std::vector<Entry>& entries) {
+absl::Status AddEntries(zip_t* zip, const std::vector<Entry>& entries, const std::string& path) {
   for (const Entry& entry : entries) {
     zip_source_t* bytes = zip_source_buffer(zip, entry.bytes.data(), entry.bytes.size(), 0);
     const zip_int64_t index = bytes == nullptr ? -1 : zip_file_add(zip, entry.name.c_str(), bytes, ZIP_FL_ENC_UTF_8);
     if (index < 0) {
       zip_source_free(bytes);  // it stays ours where it is not taken: a name that is no UTF-8, or that comes twice
-      return Invalid("malformed_archive", absl::StrCat("an entry cannot be kept: ", zip_strerror(zip)), "",
+      return Invalid("malformed_archive",
+                     absl::StrCat(path, " has an entry that no archive can hold: ", zip_strerror(zip)), path,
                      "write it with torch.jit.save");
     }
     zip_set_file_compression(zip, static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0);
@@ -88,7 +89,7 @@ absl::Status AddEntries(zip_t* zip, const std::vector<Entry>& entries) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> WriteEntries(const std::vector<Entry>& entries) {
+absl::StatusOr<std::string> WriteEntries(const std::vector<Entry>& entries, const std::string& path) {
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* memory = zip_source_buffer_create(nullptr, 0, 0, &error);
@@ -96,7 +97,7 @@ absl::StatusOr<std::string> WriteEntries(const std::vector<Entry>& entries) {
   zip_source_keep(memory);
   absl::StatusOr<std::string> written = absl::InternalError("an archive in memory cannot be written");
   if (zip_t* zip = zip_open_from_source(memory, ZIP_CREATE | ZIP_TRUNCATE, &error); zip != nullptr) {
-    absl::Status added = AddEntries(zip, entries);
+    absl::Status added = AddEntries(zip, entries, path);
     if (!added.ok()) {
       zip_discard(zip);
       written = added;
@@ -114,7 +115,7 @@ absl::StatusOr<std::string> WriteEntries(const std::vector<Entry>& entries) {
 
 absl::StatusOr<std::string> TorchScriptWithoutStorages(const std::string& path) {
   ASSIGN_OR_RETURN(std::vector<Entry> entries, ReadEntries(path));
-  return WriteEntries(entries);
+  return WriteEntries(entries, path);
 }
 
 }  // namespace preheat
