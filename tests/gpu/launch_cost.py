@@ -2,8 +2,9 @@
 
     launch_cost.py        (a server in PREHEAT_SERVER; microseconds, medians of 200 calls that are not waited for)
 
-Cases: nothing moved; 4 inputs elsewhere at each call; a training forward whose 100 results lie elsewhere at each call,
-followed in each of the ways that there are; how often memory was asked for in steady state.
+Cases: nothing moved; 4 inputs elsewhere at each call, read by kernels or by library calls; a training forward whose
+100 results lie elsewhere at each call, followed in each of the ways that there are; how often memory was asked for in
+steady state.
 """
 
 from __future__ import annotations
@@ -55,6 +56,12 @@ def chain(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) ->
     return x
 
 
+def products(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
+    """The same behind four matrix products, each of which reads one of the inputs."""
+    square = (a @ a.T, b @ b.T, c @ c.T, d @ d.T)
+    return chain(*square)
+
+
 def many(x: torch.Tensor) -> list[torch.Tensor]:
     """Results that the backward graph wants: each a kernel's."""
     return [torch.softmax(x * (1 + i / 100), -1) for i in range(100)]
@@ -81,10 +88,10 @@ class Raw:
         native.check(self.function(self.session, self.layout.symbols, inputs, outputs, None, stream))
 
 
-def moved_inputs(made: list[compiled_graph.CompiledGraph]) -> dict[str, Any]:
-    row: dict[str, Any] = {}
+def moved_inputs(made: list[compiled_graph.CompiledGraph], function: Callable[..., Any]) -> dict[str, Any]:
+    row: dict[str, Any] = {"function": function.__name__}
     sets = [[torch.randn(256, 256, device="cuda") for _ in range(4)] for _ in range(2)]
-    run = torch.compile(chain, backend="preheat")
+    run = torch.compile(function, backend="preheat")
     for i in range(6):
         run(*sets[i % 2])
     graph = made[-1]
@@ -162,7 +169,8 @@ def main() -> None:
 
     compiled_graph.CompiledGraph.__init__ = note  # type: ignore[method-assign]
     with torch.no_grad():
-        print(json.dumps(moved_inputs(made), indent=1), flush=True)
+        for function in (chain, products):
+            print(json.dumps(moved_inputs(made, function), indent=1), flush=True)
     print(json.dumps(moved_outputs(made), indent=1))
 
 
