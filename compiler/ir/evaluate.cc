@@ -16,6 +16,10 @@ void SetScalar(HostTensor& t, int64_t i, Scalar value) {
   IsFloat(t.dtype) ? t.SetFloat(i, std::get<double>(value)) : t.SetInt(i, std::get<int64_t>(value));
 }
 
+absl::Status NoEvaluation(const Evaluation& e) {
+  return absl::UnimplementedError(absl::StrCat(Info(e.node.op()).name, " has no evaluation"));
+}
+
 absl::Status EvaluateLeaf(Evaluation& e) {
   HostTensor& out = e.out();
   switch (e.node.op()) {
@@ -35,7 +39,7 @@ absl::Status EvaluateLeaf(Evaluation& e) {
       out.SetInt(0, value);
       return absl::OkStatus();
     }
-    default: return absl::UnimplementedError(absl::StrCat(Info(e.node.op()).name, " has no evaluation"));
+    default: return NoEvaluation(e);
   }
 }
 
@@ -71,6 +75,7 @@ absl::Status Dispatch(Evaluation& e) {
   Op op = e.node.op();
   if (op == Op::kIf) return EvaluateIf(e);
   if (op == Op::kWhile) return EvaluateWhile(e);
+  if (op == Op::kExtern) return NoEvaluation(e);  // perhaps without a result
   if (IsPointwise(op)) return EvaluatePointwise(e);
   if (IsReduction(op) || (op >= Op::kScanSum && op <= Op::kSort)) return EvaluateReduction(e);
   if (IsView(op)) return EvaluateView(e);

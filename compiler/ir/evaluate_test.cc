@@ -222,5 +222,11 @@ TEST(EvaluateTest, EveryOperatorButExternHasAValue) {
   }
 }
 
+TEST(EvaluateTest, AnExternCallWithoutResultsHasNoValueEither) {
+  const std::string call = R"(%c = extern(%x) {name = "aten._assert_async.msg", call = ""})";
+  EXPECT_EQ(Result("f32[1]", {1}, call + "\n%out = neg(%x)"),
+            R"(%1 = extern(%0) {call = "", name = "aten._assert_async.msg"}: extern has no evaluation)");
+}
+
 }  // namespace
 }  // namespace preheat::ir
