@@ -150,7 +150,7 @@ class Checker {
     if (!IsCondition(condition->id)) return Malformed("a condition is a bool without dimensions");
     const bool loop = node.op == kWhileOp;
     if (node.blocks.size() != (loop ? 1 : 2)) return Malformed("control flow has another number of blocks");
-    if (loop && node.results.size() > operands->size()) return Malformed("a loop has more results than operands");
+    if (loop) RETURN_IF_ERROR(CheckState(node, *operands));
     for (const AtenProgram& block : node.blocks) {
       if (depth_ >= kMaxBlockDepth) return Malformed("control flow is nested too deep");
       RETURN_IF_ERROR(WithWhere(Checker(block, depth_ + 1).Check(), "block"));
@@ -175,6 +175,16 @@ class Checker {
       fit = operands[i] && SameTensor(program_.values[operands[i]->id], block.values[block.inputs[i].value]);
     }
     return fit ? absl::OkStatus() : Malformed("a block does not take the operands of its control flow");
+  }
+
+  // What a loop gives becomes what it takes.
+  absl::Status CheckState(const AtenNode& node, const std::vector<std::optional<ValueRef>>& operands) const {
+    bool fit = node.results.size() <= operands.size();
+    for (size_t i = 0; fit && i < node.results.size(); ++i) {
+      fit = operands[i] && node.results[i] >= 0 &&
+            SameTensor(program_.values[operands[i]->id], program_.values[node.results[i]]);
+    }
+    return fit ? absl::OkStatus() : Malformed("a loop gives other tensors than it takes");
   }
 
   // A loop's block gives the next condition first.

@@ -110,6 +110,23 @@ TEST(ProgramProto, BlocksAreProgramsThatFit) {
             "malformed_program");
 }
 
+// Ones, of the shape that is said, while x has no zero.
+AtenProgram Loop(const std::vector<ir::Expr>& shape) {
+  ProgramWriter body;
+  const int x = body.Input({4});
+  body.Output(body.Call("aten.all.default", {{"self", T(x)}}, {}, ir::DType::kBool));
+  body.Output(body.Call("aten.full.default", {{"size", shape}, {"fill_value", 1.0}}, shape));
+  ProgramWriter w;
+  const int more = w.Input({}, ir::DType::kBool), state = w.Input({4});
+  w.Output(w.Control(kWhileOp, more, {ValueRef{state}}, {body.program}, shape));
+  return w.program;
+}
+
+TEST(ProgramProto, ALoopGivesWhatItTakes) {
+  EXPECT_TRUE(FromProto(ToProto(Loop({4}))).ok());
+  EXPECT_EQ(GetError(FromProto(ToProto(Loop({8}))).status()).kind, "malformed_program");
+}
+
 TEST(ProgramProto, TrustsNothing) {
   EXPECT_EQ(KindAfter([](auto& p) { p.set_format(2); }), "unsupported_program_format");
   EXPECT_EQ(KindAfter([](auto& p) { p.mutable_nodes(0)->mutable_arguments(1)->set_tensor(99); }), "malformed_program");
