@@ -6,6 +6,10 @@ PREHEAT_VENV="$PREHEAT_ROOT/.venv"
 PREHEAT_BUILD="$PREHEAT_ROOT/build/release"
 export PREHEAT_ROOT PREHEAT_VENV PREHEAT_BUILD
 
+# Python keeps what it compiles, beside the build: without that each process compiles torch's sources again, for seconds.
+unset PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX="${PYTHONPYCACHEPREFIX:-$PREHEAT_ROOT/build/pycache}"
+
 say() { printf '[preheat] %s\n' "$*"; }
 
 # die MESSAGE FIX: says what is wrong and what to do about it, and leaves.

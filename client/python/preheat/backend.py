@@ -96,10 +96,9 @@ def _through_aot(
 ) -> Callable[..., Any]:
     """Functional ATen graphs of what Dynamo captured, forward and backward apart, each through the compiler. With a
     config, what an earlier process traced comes from torch's cache."""
-    from functorch.compile import min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
 
-    from preheat import aot_cache, decompositions
+    from preheat import aot_cache, decompositions, partition
 
     cached = config is not None and aot_cache.is_on()
 
@@ -114,7 +113,7 @@ def _through_aot(
             fw_compiler=made("forward"),
             bw_compiler=made("backward"),
             inference_compiler=made("inference"),
-            partition_fn=min_cut_rematerialization_partition,
+            partition_fn=partition.partition,
             decompositions=decompositions.table(),
             keep_inference_input_mutations=False,
         )(gm, example_inputs)
