@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -46,6 +47,7 @@ def used(config: Config, restore: Restore) -> Iterator[None]:
             # An entry holds the backward graph too: it is compiled at once, not when it is first run.
             torch._functorch.config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True),
             _without_inductors_backends(),
+            _without_triton(),
         ):
             yield
     finally:
@@ -63,6 +65,28 @@ def _without_inductors_backends() -> contextlib.AbstractContextManager[Any]:
         "custom_backend_codegen_configs": {},
     }
     return mock.patch.multiple(codecache, **{k: v for k, v in nothing.items() if hasattr(codecache, k)})
+
+
+def _without_triton() -> contextlib.AbstractContextManager[Any]:
+    """The cache's key holds a digest of every file of Triton's, 0.3 s of reading, and Triton has no part in what we
+    compile. What torch remembers of it, and what other threads ask for meanwhile, stays as it is."""
+    from torch._inductor import codecache
+
+    original, thread = codecache.CacheBase.get_system, threading.get_ident()
+
+    def system() -> dict[str, Any]:
+        return _system() if threading.get_ident() == thread else original()
+
+    return mock.patch.object(codecache.CacheBase, "get_system", staticmethod(system))
+
+
+def _system() -> dict[str, Any]:
+    """What programs may depend on outside of torch: the device, of which attention's kernel is chosen, and CUDA."""
+    if not torch.cuda.is_available():
+        return {"hash": "no GPU"}
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    version = torch.version.cuda or torch.version.hip
+    return {"hash": f"{properties.name} {properties.major}.{properties.minor} {version}"}
 
 
 _KERNEL_SOURCE = "user_defined_triton_kernel_transitive_closure_source_code"
