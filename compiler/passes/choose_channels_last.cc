@@ -58,6 +58,10 @@ class Twins {
       twins_[node.result()] = b().Permute(r_.Map(node.result()), ToChannelsLast(node.results()[0].rank()));
       return absl::OkStatus();
     }
+    if (IsTwin(node)) {  // of rank 3 it looks like a value that has one, too
+      r_.Replace(node.result(), twins_.at(node.operand(0)));
+      return absl::OkStatus();
+    }
     if (node.op() == Op::kPermute && node.results()[0].rank() >= 3 &&
         node.Ints("dims") == FromChannelsLast(node.results()[0].rank())) {
       RETURN_IF_ERROR(r_.Copy(node));
@@ -70,6 +74,11 @@ class Twins {
       if (ir::IsReduction(node.op()) && ReduceTwin(node)) return absl::OkStatus();
     }
     return r_.Copy(node);
+  }
+
+  bool IsTwin(const Node& node) const {
+    return node.op() == Op::kPermute && twins_.count(node.operand(0)) != 0 &&
+           node.Ints("dims") == ToChannelsLast(node.results()[0].rank());
   }
 
   bool ReadsTwins(const Node& node) const {
@@ -99,6 +108,7 @@ class Twins {
       case Op::kBroadcast: return OnOperands(node, WithOrder(node, {"shape"}, {}));
       case Op::kConcat: return OnOperands(node, WithDim(node));
       case Op::kWindow: return node.Int("dim") == 1 ? Value{} : Window(node);
+      case Op::kReshape: return KeepsChannels(node) ? OnOperands(node, WithOrder(node, {"shape"}, {})) : Value{};
       default: return {};
     }
   }
@@ -122,6 +132,12 @@ class Twins {
     Attrs attrs = node.attrs();
     attrs["dim"] = TwinDim(node.Int("dim"), node.results()[0].rank());
     return attrs;
+  }
+
+  // Only pixels are laid side by side or apart: [n, c, h, w] <-> [n, c, h * w], as tokens are made of images.
+  static bool KeepsChannels(const Node& node) {
+    const std::vector<Expr>&from = node.operand(0).shape(), &to = node.results()[0].shape;
+    return from.size() >= 3 && from[0] == to[0] && from[1] == to[1];
   }
 
   // A window appends its dimension: the channels go behind it again.

@@ -10,9 +10,9 @@ namespace preheat::passes {
 // find a whole pixel side by side.
 //
 // A value [n, c, s...] has a twin [n, s..., c] where it comes from a convolution (or from a permutation of such a
-// value). Elementwise operators, reductions, windows, slices and paddings of values with twins are computed on the
-// twins; everybody else sees the twin permuted back, a view. schedule/layout.h stores a convolution's result as its
-// twin lies.
+// value). Elementwise operators, reductions, windows, slices, paddings and reshapes of the pixels of values with twins
+// are computed on the twins, and who permutes such a value to channels last (an image to tokens) gets the twin;
+// everybody else sees the twin permuted back, a view. schedule/layout.h stores a convolution's result as its twin lies.
 //
 // A convolution whose result is an output keeps the layout that the caller asked for, and so do those of graphs that
 // save all of them for a backward pass.
