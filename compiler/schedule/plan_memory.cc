@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 namespace preheat::schedule {
 
 using ir::Expr;
 
 namespace {
+
+constexpr size_t kMostReordered = 4096;  // buffers for which other orders are tried
 
 Expr Aligned(const Expr& bytes) { return Expr::CeilDiv(bytes, kBufferAlignment) * kBufferAlignment; }
 
@@ -34,11 +37,9 @@ struct Places {
   int64_t total = 0;
 };
 
-// The largest first, each at the lowest gap.
-Places Place(const std::vector<int64_t>& sizes, const std::vector<const Lifetime*>& lives) {
-  std::vector<size_t> order(sizes.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return sizes[a] > sizes[b]; });
+// In that order, each at the lowest gap.
+Places PlaceInOrder(const std::vector<size_t>& order, const std::vector<int64_t>& sizes,
+                    const std::vector<const Lifetime*>& lives) {
   Places places{std::vector<int64_t>(sizes.size()), 0};
   std::vector<Placed> placed;
   for (size_t i : order) {
@@ -50,6 +51,64 @@ Places Place(const std::vector<int64_t>& sizes, const std::vector<const Lifetime
     placed.insert(after, {at, at + sizes[i], lives[i]->first, lives[i]->last});
   }
   return places;
+}
+
+// How much lives from a step on, to the next one with another number.
+std::map<int, int64_t> LiveFrom(const std::vector<int64_t>& sizes, const std::vector<const Lifetime*>& lives) {
+  std::map<int, int64_t> live;
+  for (size_t i = 0; i < sizes.size(); ++i) live[lives[i]->first] += sizes[i], live[lives[i]->last + 1] -= sizes[i];
+  int64_t sum = 0;
+  for (auto& [step, change] : live) change = sum += change;
+  return live;
+}
+
+// The most that lives at the same time: no arena is smaller.
+int64_t Fullest(const std::vector<int64_t>& sizes, const std::vector<const Lifetime*>& lives) {
+  int64_t most = 0;
+  for (const auto& [step, live] : LiveFrom(sizes, lives)) most = std::max(most, live);
+  return most;
+}
+
+// For each buffer the most that lives at the same time during its life.
+std::vector<int64_t> Crowds(const std::vector<int64_t>& sizes, const std::vector<const Lifetime*>& lives) {
+  const std::map<int, int64_t> live = LiveFrom(sizes, lives);
+  std::vector<int64_t> crowds(sizes.size(), 0);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    for (auto it = live.lower_bound(lives[i]->first); it != live.end() && it->first <= lives[i]->last; ++it)
+      crowds[i] = std::max(crowds[i], it->second);
+  }
+  return crowds;
+}
+
+using Ranks = std::vector<std::vector<int64_t>>;  // one a buffer for each order: the highest first
+
+Ranks OtherRanks(const std::vector<int64_t>& sizes, const std::vector<const Lifetime*>& lives) {
+  Ranks ranks(4, std::vector<int64_t>(sizes.size()));
+  ranks[0] = Crowds(sizes, lives);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int64_t length = int64_t{lives[i]->last} - lives[i]->first + 1;
+    ranks[1][i] = length, ranks[2][i] = sizes[i] * length, ranks[3][i] = lives[i]->last;
+  }
+  return ranks;
+}
+
+// The largest first. Where that leaves gaps at the fullest step, other orders are tried: those first that live in a
+// crowd, or long, or take much for long, or end late.
+Places Place(const std::vector<int64_t>& sizes, const std::vector<const Lifetime*>& lives) {
+  std::vector<size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return sizes[a] > sizes[b]; });
+  Places best = PlaceInOrder(order, sizes, lives);
+  const int64_t least = Fullest(sizes, lives);
+  if (best.total == least || sizes.size() > kMostReordered) return best;
+  for (const std::vector<int64_t>& rank : OtherRanks(sizes, lives)) {
+    std::vector<size_t> other = order;
+    std::stable_sort(other.begin(), other.end(), [&](size_t a, size_t b) { return rank[a] > rank[b]; });
+    Places places = PlaceInOrder(other, sizes, lives);
+    if (places.total < best.total) best = std::move(places);
+    if (best.total == least) break;
+  }
+  return best;
 }
 
 // A size as a number times what it has of symbols: 4096*d0 is 4096 times d0, a constant that many times 1.

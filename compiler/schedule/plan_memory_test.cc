@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace preheat::schedule {
 namespace {
 
@@ -16,6 +18,20 @@ TEST(PlanMemory, WhatDoesNotLiveAtOnceSharesAPlace) {
   EXPECT_EQ(arena.offsets[1], Expr(1024));
   EXPECT_EQ(arena.offsets[2], Expr(0));
   EXPECT_EQ(arena.offsets[3], Expr(512));
+}
+
+// The largest first would put the third on top of the second, or the first.
+TEST(PlanMemory, OtherOrdersLeaveFewerGaps) {
+  const std::vector<Lifetime> lives = {{128, 1, 1}, {64, 2, 4}, {128, 3, 5}, {64, 1, 2}};
+  const Arena arena = PlanMemory(lives);
+  EXPECT_EQ(arena.bytes, Expr(192));
+  for (size_t i = 0; i < lives.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (lives[i].first > lives[j].last || lives[j].first > lives[i].last) continue;
+      const int64_t a = *arena.offsets[i].constant(), b = *arena.offsets[j].constant();
+      EXPECT_TRUE(a + *lives[i].bytes.constant() <= b || b + *lives[j].bytes.constant() <= a) << i << " and " << j;
+    }
+  }
 }
 
 // Two of 512*d0 lie where one of 1024*d0 was, whatever d0 is.
