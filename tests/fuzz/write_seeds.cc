@@ -8,12 +8,15 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "client/load/made_programs.h"
 #include "compiler/artifact/plan_generated.h"
+#include "compiler/capture/program_proto.h"
+#include "compiler/capture/test_programs.h"
 #include "kernels/runtime/plan_for_test.h"
 #include "proto/preheat/v1/compile.pb.h"
 
@@ -93,6 +96,86 @@ std::string BranchingPlan() {
   return p.Finish();
 }
 
+// A loop that counts up, whose state is one input: a branch inside it, and then a size that the input holds.
+std::string LoopPlan() {
+  using plan::DType;
+  flatbuffers::FlatBufferBuilder fbb;
+  runtime::PlanForTest condition(fbb);
+  const uint32_t of = condition.Input(DType::I64, {}), more = condition.Output(DType::Bool, {});
+  condition.Run(condition.Extern("aten.lt.Scalar", R"({"other": 10})", {of}, {more}));
+  const auto condition_plan = condition.Build();
+  runtime::PlanForTest step(fbb);
+  const uint32_t from = step.Input(DType::I64, {}), to = step.Output(DType::I64, {});
+  step.Run(step.Extern("aten.add.Scalar", R"({"other": 1})", {from}, {to}));
+  const auto step_plan = step.Build();
+  runtime::PlanForTest body(fbb);
+  const uint32_t state = body.Input(DType::I64, {}), next = body.Arena(DType::I64, {});
+  const uint32_t inner = body.Subplan(step_plan);
+  body.Run(body.If(state, inner, inner, {state, next}));
+  body.Run(body.Extern("aten.copy_.default", "{}", {next}, {state}));
+  body.Mutates(state, 0);
+  const auto body_plan = body.Build();
+  runtime::PlanForTest p(fbb);
+  const uint32_t x = p.Input(DType::I64, {});
+  const uint32_t count = p.Symbol("s0", 0, 100, -1, -1);
+  p.Mutates(x, 0);
+  p.Run(p.While(p.Subplan(condition_plan), p.Subplan(body_plan), {x}, 1000));
+  p.Run(p.ReadScalar(x, 0));
+  p.Run(p.Extern("aten.arange.default", "{}", {}, {p.Arena(DType::F32, {count})}));
+  return p.Finish();
+}
+
+// --- Programs with blocks ---
+
+using capture::AtenProgram;
+using capture::ProgramWriter;
+using capture::T;
+using capture::ValueRef;
+using Operands = std::vector<std::optional<ValueRef>>;
+
+AtenProgram Block(const char* op) {
+  ProgramWriter block;
+  block.Output(block.Call(op, {{"self", T(block.Input({4}))}}, {4}));
+  return block.program;
+}
+
+// Adds a weight as long as the sum is below one; `inside` are the blocks of a branch in the loop, or none.
+AtenProgram LoopBlock(const std::vector<AtenProgram>& inside) {
+  ProgramWriter body;
+  int x = body.Input({4});
+  const int weight = body.Input({4});
+  x = body.Call("aten.add.Tensor", {{"self", T(x)}, {"other", T(weight)}}, {4});
+  const int sum = body.Call("aten.sum.default", {{"self", T(x)}}, {});
+  const int more = body.Call("aten.lt.Scalar", {{"self", T(sum)}, {"other", 1.0}}, {}, ir::DType::kBool);
+  if (!inside.empty()) x = body.Control(capture::kIfOp, more, Operands{ValueRef{x}}, inside, {4});
+  body.Output(more);
+  body.Output(x);
+  return body.program;
+}
+
+AtenProgram Branching(const std::vector<AtenProgram>& blocks) {
+  ProgramWriter w;
+  const int condition = w.Input({}, ir::DType::kBool), x = w.Input({4});
+  w.Output(w.Control(capture::kIfOp, condition, Operands{ValueRef{x}}, blocks, {4}));
+  return w.program;
+}
+
+AtenProgram Looping(const AtenProgram& body) {
+  ProgramWriter w;
+  const int condition = w.Input({}, ir::DType::kBool), x = w.Input({4}), weight = w.Input({4});
+  w.Output(w.Control(capture::kWhileOp, condition, Operands{ValueRef{x}, ValueRef{weight}}, {body}, {4}));
+  return w.program;
+}
+
+std::vector<v1::Program> ControlPrograms() {
+  const AtenProgram negated = Block("aten.neg.default"), in_place = Block("aten.relu_.default");
+  std::vector<v1::Program> programs;
+  for (const AtenProgram& program : {Branching({negated, Block("aten.abs.default")}), Branching({negated, in_place}),
+                                     Looping(LoopBlock({})), Looping(LoopBlock({negated, Block("aten.exp.default")}))})
+    programs.push_back(capture::ToProto(program));
+  return programs;
+}
+
 void WriteBuckets(Folder& folder) {
   folder.Add("version: 1\nmodels:\n  - source: a.pt2\n    buckets: [{batch: [1, 8], seq: 128}]\n");
   folder.Add(
@@ -127,6 +210,8 @@ void WriteScripts(Folder& folder) {
         "    a, b, = torch.split(x, [1, 2], 1)\n    return torch.slice(torch.matmul(x, torch.t(x)), 0, 0, "
         "torch.size(a, 0))\n",
         "    if bool(torch.gt(torch.sum(x), 0)):\n      y = x\n    else:\n      y = torch.neg(x)\n    return y\n",
+        "    y = x\n    _0 = bool(torch.lt(torch.sum(y), 9))\n    while _0:\n      z = torch.add(y, 1)\n"
+        "      _1 = bool(torch.lt(torch.sum(z), 9))\n      _0, y = _1, z\n    return y\n",
         "    y = [torch.size(x, 0), torch.len(torch.size(x))]\n    return torch.expand(torch.select(x, 0, 0), y)\n"})
     folder.Add("x=f32[batch,3]\n" + head + body);
   folder.Add("x=i64[2,n];y=bool[]\n" + head + "    return x\n");
@@ -138,13 +223,15 @@ int Main(const fs::path& root, const fs::path& rejects) {
   Folder script_file(root / "torch_script_file"), script(root / "torch_script");
   WriteScriptFile(script_file);
   WriteScripts(script);
-  for (uint32_t i = 0; i < 10; ++i) {
-    const v1::Program made = load::MakeProgram(0, i);
+  std::vector<v1::Program> programs = ControlPrograms();
+  for (uint32_t i = 0; i < 10; ++i) programs.push_back(load::MakeProgram(0, i));
+  for (size_t i = 0; i < programs.size(); ++i) {
+    const v1::Program& made = programs[i];
     program.Add(made.SerializeAsString());
     v1::CompileRequest request;
     *request.mutable_source()->mutable_program() = made;
     request.set_name("seed");
-    (*request.mutable_dims())["batch"] = i;
+    (*request.mutable_dims())["batch"] = static_cast<int64_t>(i);
     message.Add(request.SerializeAsString());
   }
   for (const fs::directory_entry& entry : fs::directory_iterator(rejects)) {
@@ -160,6 +247,7 @@ int Main(const fs::path& root, const fs::path& rejects) {
   }
   plan.Add(SmallPlan());
   plan.Add(BranchingPlan());
+  plan.Add(LoopPlan());
   WriteBuckets(buckets);
   return 0;
 }
