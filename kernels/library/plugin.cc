@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/support/error.h"
 
@@ -75,7 +76,7 @@ std::filesystem::path OwnFolder() {
 }
 
 const preheat_provider_api* Open(const char* file) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(ABSL_HAVE_ADDRESS_SANITIZER) || defined(ABSL_HAVE_THREAD_SANITIZER)
   const int flags = RTLD_NOW | RTLD_LOCAL;  // sanitizers replace symbols and refuse RTLD_DEEPBIND
 #else
   const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;

@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "absl/base/config.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/device/compile_for_test.h"
@@ -719,7 +720,7 @@ TEST(Fork, AChildRunsTheParentsSession) {
 
 // --- Beside torch ---
 
-#if defined(PREHEAT_TEST_PYTHON) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(PREHEAT_TEST_PYTHON) && !defined(ABSL_HAVE_ADDRESS_SANITIZER) && !defined(ABSL_HAVE_THREAD_SANITIZER)
 // In processes of their own: torch cannot be unloaded. Sanitizers must come first in a process, which Python's is not.
 TEST(BesideTorch, MultipliesInEitherOrderOfLoading) {
   flatbuffers::FlatBufferBuilder fbb;
