@@ -5,26 +5,36 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import pytest
 import torch
 from preheat import aot_cache
 from preheat.config import Config
 from torch._inductor import codecache
 
 
-def test_the_key_reads_no_triton_and_others_keep_theirs() -> None:
+def test_the_key_reads_no_sources_and_others_keep_theirs() -> None:
     """Inductor's own key, which another thread may ask for meanwhile, must go on to name Triton's version."""
-    original = codecache.CacheBase.get_system
+    original, digest = codecache.CacheBase.get_system, codecache.torch_key
     seen: dict[str, Any] = {}
 
     def answer() -> None:
-        seen["other thread"] = codecache.CacheBase.get_system()
+        seen["other thread"] = (codecache.CacheBase.get_system(), codecache.torch_key())
 
     with aot_cache.used(Config(), lambda kind, built: lambda args: args):
         ours: dict[str, Any] = codecache.CacheBase.get_system()
+        torchs = codecache.torch_key()
         thread = threading.Thread(target=answer)
         thread.start()
         thread.join()
     assert "version" not in ours and ours["hash"]
     assert torch.cuda.is_available() or ours["hash"] == "no GPU"
-    assert seen["other thread"] == original()
-    assert codecache.CacheBase.get_system is original
+    assert str(torch.version.git_version).encode() in torchs
+    assert seen["other thread"] == (original(), digest())
+    assert codecache.CacheBase.get_system is original and codecache.torch_key is digest
+
+
+def test_a_checkout_of_torch_is_known_by_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", "2.12.0a0+git70d99e9")
+    digest = codecache.torch_key
+    with aot_cache.used(Config(), lambda kind, built: lambda args: args):
+        assert codecache.torch_key is digest

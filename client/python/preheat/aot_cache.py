@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import pathlib
+import re
 import sys
 import threading
 import types
@@ -47,7 +48,7 @@ def used(config: Config, restore: Restore) -> Iterator[None]:
             # An entry holds the backward graph too: it is compiled at once, not when it is first run.
             torch._functorch.config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True),
             _without_inductors_backends(),
-            _without_triton(),
+            _without_digests(),
         ):
             yield
     finally:
@@ -67,17 +68,32 @@ def _without_inductors_backends() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.multiple(codecache, **{k: v for k, v in nothing.items() if hasattr(codecache, k)})
 
 
-def _without_triton() -> contextlib.AbstractContextManager[Any]:
-    """The cache's key holds a digest of every file of Triton's, 0.3 s of reading, and Triton has no part in what we
-    compile. What torch remembers of it, and what other threads ask for meanwhile, stays as it is."""
+def _without_digests() -> contextlib.AbstractContextManager[Any]:
+    """The cache's key holds digests of every file of Triton's and of torch's, 0.4 s of reading. Triton has no part in
+    what we compile, and a release of torch is known by its commit. What torch remembers of the digests, and what other
+    threads ask for meanwhile, stays as it is."""
     from torch._inductor import codecache
 
-    original, thread = codecache.CacheBase.get_system, threading.get_ident()
+    thread = threading.get_ident()
 
-    def system() -> dict[str, Any]:
-        return _system() if threading.get_ident() == thread else original()
+    def here(ours: Callable[[], Any], original: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: ours() if threading.get_ident() == thread else original()
 
-    return mock.patch.object(codecache.CacheBase, "get_system", staticmethod(system))
+    patched = contextlib.ExitStack()
+    system = here(_system, codecache.CacheBase.get_system)
+    patched.enter_context(mock.patch.object(codecache.CacheBase, "get_system", staticmethod(system)))
+    if _is_release():
+        patched.enter_context(mock.patch.object(codecache, "torch_key", here(_torch, codecache.torch_key)))
+    return patched
+
+
+def _is_release() -> bool:
+    """Not a build of a checkout that may be edited: those are told by their version, as in 2.12.0a0+git70d99e9."""
+    return bool(re.fullmatch(r"\d+\.\d+\.\d+(\+(cu|rocm|xpu|cpu)[\d.]*)?", torch.__version__))
+
+
+def _torch() -> bytes:
+    return f"{torch.__version__} {torch.version.git_version}".encode()
 
 
 def _system() -> dict[str, Any]:
