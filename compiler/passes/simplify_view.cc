@@ -73,6 +73,25 @@ bool SameFlips(const Match& m) {
 
 bool AnyConcat(Value value, Match&) { return value.node->op() == Op::kConcat; }
 
+// slice(concat(...)) that begins where a part does and ends where one does: these parts. Without this, what reads the
+// slice would take every part for something it reads.
+Value SliceOfParts(const Match& m, Builder& b) {
+  const Node &slice = *m.root.node, &concat = *c(m).node;
+  const int64_t dim = concat.Int("dim");
+  std::vector<Expr> sizes = c(m).shape();
+  sizes[dim] = slice.Exprs("sizes")[dim];
+  if (slice.Ints("steps")[dim] != 1 || sizes != m.root.shape() || sizes[dim] == Expr(0)) return {};
+  const Expr first = slice.Exprs("starts")[dim], last = first + sizes[dim];
+  Expr at;
+  std::vector<Value> parts;
+  for (const Value& part : concat.operands()) {
+    if (at == first || !parts.empty()) parts.push_back(part);
+    at = at + part.shape()[dim];
+    if (at == last && !parts.empty()) return parts.size() == 1 ? parts[0] : b.Concat(parts, dim);
+  }
+  return {};
+}
+
 // Parts without elements fall away.
 Value ConcatOfSome(const Match& m, Builder& b) {
   int64_t dim = m.root.node->Int("dim");
@@ -117,6 +136,7 @@ RuleSet ViewRules() {
            {"slice of everything = x", Is(Op::kSlice, {x}), x, SameType},
            {"slice of slice = slice", Is(Op::kSlice, {Is(Op::kSlice, {x})}), SliceTwice},
            {"slice of fill = fill", Is(Op::kSlice, {AnyFill(c)}), FillOfRoot},
+           {"slice of concat = whole parts", Is(Op::kSlice, {As(c, AnyConcat)}), SliceOfParts},
        }},
       {Op::kPad, {{"pad by nothing = x", Is(Op::kPad, {x}), x, SameType}}},
       {Op::kFlip,
