@@ -25,6 +25,7 @@
 #include "compiler/schedule/delay_steps.h"
 #include "compiler/schedule/fuse.h"
 #include "compiler/schedule/layout.h"
+#include "compiler/schedule/split_fullest.h"
 #include "compiler/support/digest.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
@@ -114,7 +115,10 @@ absl::StatusOr<BuiltPlan> ScheduleAndGenerate(const ir::Graph& graph, const Debu
   schedule::Layouts layouts(graph);
   const bool cpu = device == DeviceKind::kCpu;
   ASSIGN_OR_RETURN(schedule::Partition partition, schedule::Fuse(graph, layouts, /*merge=*/true, cpu));
-  if (cpu) schedule::DelaySteps(graph, layouts, partition);
+  if (cpu) {
+    schedule::DelaySteps(graph, layouts, partition);
+    schedule::SplitFullest(graph, layouts, partition);
+  }
   absl::StatusOr<BuiltPlan> built =
       BuildPlan(graph, layouts, partition, names.ops, names.places, device, options.schedules, build_block);
   if (built.ok() || built.status().code() != absl::StatusCode::kInternal) return built;

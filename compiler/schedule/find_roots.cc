@@ -26,19 +26,11 @@ bool IsStartingFill(const Node& node, Value operand) {
 
 namespace {
 
-constexpr int kCostlyOps = 8;  // in simple operations; a transcendental function counts kFunctionCost
-constexpr int kFunctionCost = 10;
-constexpr int64_t kInnerLoop = 16;  // elements over which work outside an inner loop is spread
+constexpr int kFunctionCost = 10;  // a transcendental function
 
-// A pad by nothing: the passes' word for "to be stored as it is".
-bool PadsNothing(const Node& node) {
-  if (node.op() != Op::kPad) return false;
-  const auto nothing = [](const Expr& e) { return e == Expr(0); };
-  const std::vector<Expr>&low = node.Exprs("low"), &high = node.Exprs("high");
-  return std::all_of(low.begin(), low.end(), nothing) && std::all_of(high.begin(), high.end(), nothing);
-}
+}  // namespace
 
-int OwnCost(const Node& node) {
+int CostOf(const Node& node) {
   if (ir::IsView(node.op()) || IsLeaf(node.op())) return 0;
   switch (node.op()) {
     case Op::kNeg:
@@ -62,6 +54,18 @@ int OwnCost(const Node& node) {
     case Op::kGather: return 3;
     default: return node.op() >= Op::kEq && node.op() <= Op::kGe ? 1 : kFunctionCost;
   }
+}
+
+namespace {
+
+constexpr int64_t kInnerLoop = 16;  // elements over which work outside an inner loop is spread
+
+// A pad by nothing: the passes' word for "to be stored as it is".
+bool PadsNothing(const Node& node) {
+  if (node.op() != Op::kPad) return false;
+  const auto nothing = [](const Expr& e) { return e == Expr(0); };
+  const std::vector<Expr>&low = node.Exprs("low"), &high = node.Exprs("high");
+  return std::all_of(low.begin(), low.end(), nothing) && std::all_of(high.begin(), high.end(), nothing);
 }
 
 class RootFinder {
@@ -124,7 +128,7 @@ class RootFinder {
       whole_bytes_[id] = node.results().empty() ? 0 : ElementBytes(node);
       return;
     }
-    int cost = OwnCost(node), loads = 0, whole = 0;
+    int cost = CostOf(node), loads = 0, whole = 0;
     int64_t bytes = 0;
     for (Value operand : node.operands()) {
       bool stored = InMemory(operand.node->op()) || found_.is_root[operand] != 0;

@@ -21,6 +21,10 @@ Roots FindRoots(const ir::Graph& graph, const Layouts& layouts, bool store_paddi
 bool IsLeaf(ir::Op op);    // fill, iota, size: nothing to load
 bool InMemory(ir::Op op);  // inputs and constants
 
+// What computing one element takes, in simple operations: nothing for views and leaves.
+int CostOf(const ir::Node& node);
+inline constexpr int kCostlyOps = 8;  // so many, or more, are better not done twice
+
 // What is put into is often all zeros: the kernel of put_rows or scatter writes them itself.
 bool IsStartingFill(const ir::Node& node, ir::Value operand);
 
