@@ -33,7 +33,7 @@ const std::vector<Knob>& AllKnobs() {
       {"tile", DeviceKind::kCpu, {"64", "128", "512"}},
       {"flat_tile", DeviceKind::kCpu, {"1024", "16384"}},
       // Elements of a side of the block in which something is transposed.
-      {"block", DeviceKind::kCpu, {"32", "128"}},
+      {"block", DeviceKind::kCpu, {"32", "64"}},
       // Parts of a long fold that run side by side.
       {"copies", DeviceKind::kCpu, {"1", "2", "4", "8"}},
       // 0: costly values of a row are computed again in each stage rather than kept.
