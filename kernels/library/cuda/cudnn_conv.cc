@@ -100,7 +100,7 @@ struct Problem {
 // A dimension of one element before the last: a 1-d convolution is a 2-d one.
 void AddHeight(TensorSpec& t) {
   t.sizes.insert(t.sizes.begin() + 2, 1);
-  t.strides.insert(t.strides.begin() + 2, t.sizes[3] * t.strides[3]);
+  t.strides.insert(t.strides.begin() + 2, t.sizes[3] * t.strides[2]);
 }
 
 absl::StatusOr<Problem> ProblemOf(const CallSpec& call) {
