@@ -235,6 +235,7 @@ int Main(const fs::path& root, const fs::path& rejects) {
     message.Add(request.SerializeAsString());
   }
   for (const fs::directory_entry& entry : fs::directory_iterator(rejects)) {
+    if (entry.path().extension() != ".reject") continue;
     const std::string text = Read(entry.path());
     const size_t body = text.find('\n', text.find('\n') + 1) + 1;
     v1::Program parsed;
