@@ -41,6 +41,9 @@ for tool in race leak; do
 done
 export ASAN_OPTIONS="detect_stack_use_after_return=1:strict_string_checks=1:${ASAN_OPTIONS:-}"
 export LSAN_OPTIONS="suppressions=$build/leak.supp:print_suppressions=0"
+# clang 14's leak checker reads past the thread-local memory of an opened library and crashes on Debian 12's glibc. Where
+# it looks for no pointers there, it reports more leaks, never fewer.
+[ "$preset" != fuzz ] || export LSAN_OPTIONS="$LSAN_OPTIONS:use_tls=0"
 export UBSAN_OPTIONS="print_stacktrace=1"
 # Debian's libraries are not instrumented: what they free and copy under locks that ThreadSanitizer does not see is no race.
 # A long history: suppressions go by the stacks of both sides, and the older one must still be known.
