@@ -7,9 +7,10 @@
 
 namespace preheat::server {
 
-// gRPC begins no reaction of a call before the one that caused it has ended, by locks and counters of a library that is
-// not instrumented: ThreadSanitizer is told. What came before HappensBefore(x) on one thread is then ordered before
-// what follows HappensAfter(x) on another. No code in other builds: neither orders anything.
+// gRPC begins no call before its server is started, and no reaction of a call before the one that caused it has ended,
+// by locks and counters of a library that is not instrumented: ThreadSanitizer is told. What came before
+// HappensBefore(x) on one thread is then ordered before what follows HappensAfter(x) on another. No code in other
+// builds: neither orders anything.
 inline void HappensBefore([[maybe_unused]] void* what) {
 #ifdef PREHEAT_THREAD_SANITIZER
   __tsan_release(what);

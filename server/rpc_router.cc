@@ -210,7 +210,13 @@ absl::StatusOr<Identity> RpcRouter::Authorize(absl::string_view authorization, A
   return identity;
 }
 
+void RpcRouter::Add(std::string name, Method method) {
+  methods_[std::move(name)] = std::move(method);
+  HappensBefore(this);
+}
+
 grpc::ServerGenericBidiReactor* RpcRouter::CreateReactor(grpc::GenericCallbackServerContext* context) {
+  HappensAfter(this);  // of all that stood when the server was started
   auto found = methods_.find(context->method());
   auto reactor = std::make_shared<Reactor>(context, found == methods_.end() ? nullptr : &found->second);
   reactor->Start(reactor, *this, *context);

@@ -89,7 +89,7 @@ class RpcRouter : public grpc::CallbackGenericService {
       if (!blocking) return handle(std::move(call), std::move(*request));
       RunBlocking(call, [call, handle, request] { handle(call, std::move(*request)); });
     };
-    methods_[std::move(method)] = {access, std::move(serve)};
+    Add(std::move(method), {access, std::move(serve)});
   }
 
   // Whether who shows this may do that: UNAUTHENTICATED, or PERMISSION_DENIED "admin_only".
@@ -110,6 +110,7 @@ class RpcRouter : public grpc::CallbackGenericService {
     Access access = Access::kUser;
     std::function<void(std::shared_ptr<Call>, const grpc::ByteBuffer&)> serve;
   };
+  void Add(std::string name, Method method);
 
   const RouterOptions options_;
   ByteBudget messages_;
