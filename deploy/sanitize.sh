@@ -10,7 +10,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 threads="support cache rpc server client load_lib device library runtime faults"
 memory="$threads ir rewrite capture decompose rejects passes schedule codegen codegen_cpu codegen_cuda cpu_math artifact compiler
-  reference_inputs report_page library_cuda compilectl_lib worker golden conformance autotune"
+  reference_inputs report_page library_cuda compilectl_lib worker golden conformance autotune compile_cost nvrtc"
 
 preset=${1:-}
 shift || true

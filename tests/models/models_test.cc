@@ -99,8 +99,9 @@ void Evaluate(const Case& c, const AtenProgram& program, const ir::Graph& graph,
     EXPECT_EQ(ir::Difference((*got)[i], expected[i], half ? 2e-2 : 5e-5), "") << "output " << i;
   }
   for (const auto& [index, tensor] : c.json["after"].items()) {
+    const int changed = std::stoi(index);
     bool told = std::any_of(program.outputs.begin(), program.outputs.end(),
-                            [&](const OutputSpec& o) { return o.mutates == std::stoi(index); });
+                            [&](const OutputSpec& o) { return o.mutates == changed; });
     EXPECT_TRUE(told) << "input " << index << " changed in eager, and the program does not say so";
   }
 }
