@@ -19,9 +19,7 @@ def partition(joint: fx.GraphModule, inputs: Any, **options: Any) -> tuple[fx.Gr
     from functorch.compile import min_cut_rematerialization_partition
     from torch._functorch import config
 
-    joint.graph.eliminate_dead_code()
     eliminate_common_subexpressions(joint.graph)
-    joint.recompile()
     with config.patch(cse=False):
         return min_cut_rematerialization_partition(joint, inputs, **options)
 
@@ -62,7 +60,7 @@ def _may_merge(node: fx.Node) -> bool:
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return getattr(target, "__module__", "") == operator.getitem.__module__  # getitem, arithmetic of sizes
-    if target.namespace not in ("aten", "prims") or target._schema.is_mutable:
+    if target.namespace not in ("aten", "prims") or _writes(node):
         return False
     undefined = target.overloadpacket.__name__.startswith(("empty", "new_empty"))
     return not undefined and torch.Tag.nondeterministic_seeded not in target.tags
