@@ -1,37 +1,39 @@
 """Times the architectures of architectures.py: eager, Inductor and Preheat in one process, on the same tensors.
 
     python bench.py [--only bert,resnet18] [--sizes small,large] [--modes plain,frozen] [--backends inductor,preheat]
+    python bench.py --out rows.jsonl --minutes 3        a piece of it: again and again until nothing is left
 
 Every row is a process of its own with an empty Inductor cache and an empty server (from build/release/bin, or --bin).
 The compilers are called in turn (A B C A B C ...); a number is the median over all rounds, in milliseconds. `matmul`
 is the share of eager's time in matrix products, convolutions and attention; first calls are seconds from the compile
 call to the first result, torch imported already. Let nothing else run: a third process on two cores makes threaded
-kernels several times slower.
+kernels several times slower. Ends with 1 when a compiler failed or gave something else than eager, with 2 when rows
+are left to measure.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import math
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from harness import BIN, machine, server
+from harness import BIN, Row, Rows, add_piece_options, in_process, machine, server, show
 
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "convolution", "attention", "mkldnn", "linear")
+_WRONG = 1e-3  # relative error from which a result is not eager's
 Call = Callable[[], Any]
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="architectures, separated by commas")
     parser.add_argument("--sizes", default="small,large")
@@ -39,45 +41,38 @@ def main() -> None:
     parser.add_argument("--backends", default="inductor,preheat", help="beside eager")
     parser.add_argument("--seconds", type=float, default=1.0, help="of timing for each compiler")
     parser.add_argument("--bin", type=pathlib.Path, default=BIN)
-    parser.add_argument("--out", type=pathlib.Path, help="a file that gets each row as a line of JSON")
     parser.add_argument("--row", help=argparse.SUPPRESS)
+    add_piece_options(parser)
     options = parser.parse_args()
     if options.row:
-        print("RESULT " + json.dumps(_measure_row(options)))
-        return
+        show(_measure_row(options))
+        return 0
     from architectures import ARCHITECTURES
 
-    names = options.only.split(",") if options.only else list(ARCHITECTURES)
     print(machine(), flush=True)
     print(_HEAD, flush=True)
-    rows = []
-    for name in names:
+    rows = Rows(options, machine=machine(), backends=options.backends, seconds=options.seconds)
+    for name in options.only.split(",") if options.only else list(ARCHITECTURES):
         for size in options.sizes.split(","):
             for mode in options.modes.split(","):
-                row = _run_row(options, name, size, mode)
-                rows.append(row)
-                print(_line(row), flush=True)
-                if options.out:
-                    with options.out.open("a") as out:
-                        out.write(json.dumps(row) + "\n")
-    print(_summary([r for r in rows if "error" not in r]))
+                measure = partial(_run_row, options, name, size, mode)
+                row = rows.take(measure, name=name, size=size, mode=mode)
+                if row:
+                    print(_line(row), flush=True)
+    print(_summary(rows.good()))
+    print(rows.ending())
+    return 1 if _wrong(rows.good()) else rows.status()
 
 
 # --- One row, in a process of its own ---
 
 
-def _run_row(options: argparse.Namespace, name: str, size: str, mode: str) -> dict[str, Any]:
+def _run_row(options: argparse.Namespace, name: str, size: str, mode: str) -> Row:
     with tempfile.TemporaryDirectory() as folder, _server_of(options, folder) as address:
         env = dict(os.environ, PREHEAT_SERVER=address, PREHEAT_CACHE_DIR=f"{folder}/preheat", PREHEAT_REQUIRED="1",
                    TORCHINDUCTOR_CACHE_DIR=f"{folder}/inductor")  # fmt: skip
-        command = [sys.executable, __file__, "--row", f"{name},{size},{mode}", "--backends", options.backends]
-        command += ["--seconds", str(options.seconds)]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=900)
-    for line in done.stdout.splitlines():
-        if line.startswith("RESULT "):
-            return json.loads(line.removeprefix("RESULT "))
-    last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-    return {"name": name, "size": size, "mode": mode, "error": last[:200]}
+        command = [__file__, "--row", f"{name},{size},{mode}", "--backends", options.backends]
+        return in_process([*command, "--seconds", str(options.seconds)], env, options.row_seconds)
 
 
 def _server_of(options: argparse.Namespace, folder: str) -> contextlib.AbstractContextManager[str]:
@@ -85,13 +80,13 @@ def _server_of(options: argparse.Namespace, folder: str) -> contextlib.AbstractC
     return server(options.bin, folder) if needed else contextlib.nullcontext("")
 
 
-def _measure_row(options: argparse.Namespace) -> dict[str, Any]:
+def _measure_row(options: argparse.Namespace) -> Row:
     import torch
     from architectures import build
 
     name, size, mode = options.row.split(",")
     model, inputs = build(name, size == "large")
-    row: dict[str, Any] = {"name": name, "size": size, "mode": mode, "first_call": {}, "error_of": {}}
+    row: Row = {"first_call": {}, "error_of": {}}
     with torch.no_grad():
         reference = model(*inputs)
         calls: dict[str, Call] = {"eager": lambda: model(*inputs)}
@@ -154,7 +149,7 @@ _HEAD = (
 )
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: Row) -> str:
     head = f"{row['name']:16} {row['size']:6} {row['mode']:7} "
     if "error" in row:
         return head + row["error"]
@@ -170,7 +165,7 @@ def _line(row: dict[str, Any]) -> str:
     )
 
 
-def _gain(row: dict[str, Any], over: str) -> float | None:
+def _gain(row: Row, over: str) -> float | None:
     ms = row["ms"]
     if "preheat" not in ms:
         return None
@@ -178,20 +173,32 @@ def _gain(row: dict[str, Any], over: str) -> float | None:
     return other / ms["preheat"]
 
 
-def _summary(rows: list[dict[str, Any]]) -> str:
+def _name(row: Row) -> str:
+    return f"{row['name']} {row['size']} {row['mode']}"
+
+
+def _wrong(rows: list[Row]) -> list[str]:
+    """Results that are not eager's; NaN is none that is."""
+    return [f"{_name(r)} ({b})" for r in rows for b, error in r["error_of"].items() if not error <= _WRONG]
+
+
+def _summary(rows: list[Row]) -> str:
     def geometric(over: str) -> str:
         gains = [g for g in (_gain(r, over) for r in rows) if g]
         return f"{math.exp(sum(map(math.log, gains)) / len(gains)):.3f}" if gains else "-"
 
-    slower = [f"{r['name']} {r['size']} {r['mode']}" for r in rows if (_gain(r, "eager") or 1) < 0.95]
+    def below(over: str, least: float) -> str:
+        return ", ".join(f"{_name(r)} {_gain(r, over):.2f}" for r in rows if (_gain(r, over) or 1) < least) or "none"
+
     first = [r["first_call"] for r in rows if {"inductor", "preheat"} <= r["first_call"].keys()]
     share = max((f["preheat"] / f["inductor"] for f in first), default=math.nan)
     return (
-        f"geometric mean over eager {geometric('eager')}, over the better of eager and Inductor {geometric('best')}; "
-        f"over 5% slower than eager: {', '.join(slower) or 'none'}; "
-        f"first call at most {share:.2f} of Inductor's"
+        f"{len(rows)} rows: geometric mean over eager {geometric('eager')}, over the better of eager and Inductor "
+        f"{geometric('best')}; over 5% slower than eager: {below('eager', 0.95)}; over 5% slower than the better: "
+        f"{below('best', 0.95)}; first call at most {share:.2f} of Inductor's; "
+        f"not eager's result: {', '.join(_wrong(rows)) or 'none'}"
     )
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,13 +1,14 @@
 """What tuning gains on the architectures of architectures.py, and whether it can be believed.
 
     python tuning.py [--only bert,resnet18] [--size small] [--pairs 200]
+    python tuning.py --out rows.jsonl --minutes 3       a piece of it: again and again until nothing is left
 
 Each architecture is compiled by default schedules and by tuned ones, in a process of its own with an empty server, and
 the two are then called in turn on the same tensors: `tuned/default` is the median of their ratios over the pairs with
 its 95% interval, which the tuner had no part in. `tuner` is the interval that the tuner itself gave. A region is a
 kernel or a library call; `turned` of them got another schedule than the default, each with an interval of its own
 (--winners prints those), and `within 10%` counts those whose default takes at most 1.1 times what the fastest candidate
-takes. Let nothing else run.
+takes. Let nothing else run. Ends with 1 when a row failed, with 2 when rows are left to measure.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from typing import Any
 
-from harness import BIN, machine, server
+from harness import BIN, Row, Rows, add_piece_options, in_process, machine, server, show
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="architectures, separated by commas")
     parser.add_argument("--size", default="small", choices=("small", "large"))
@@ -35,39 +37,39 @@ def main() -> None:
     parser.add_argument("--winners", action="store_true", help="also each region that was turned, with its interval")
     parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     parser.add_argument("--row", help=argparse.SUPPRESS)
+    add_piece_options(parser)
     options = parser.parse_args()
     if options.row:
-        print("RESULT " + json.dumps(_measure(options)))
-        return
+        show(_measure(options))
+        return 0
     from architectures import ARCHITECTURES
 
     print(machine(), flush=True)
     print(_HEAD, flush=True)
-    rows = []
+    rows = Rows(options, machine=machine(), pairs=options.pairs)
     for name in options.only.split(",") if options.only else list(ARCHITECTURES):
-        rows.append(_run_row(options, name))
-        print(_line(rows[-1]), flush=True)
+        row = rows.take(partial(_run_row, options, name), name=name, size=options.size)
+        if row is None:
+            continue
+        print(_line(row), flush=True)
         if options.winners:
-            print("".join(_winner(site) for site in rows[-1].get("sites", []) if site["schedule"] != "default"), end="")
-    print(_summary([row for row in rows if "error" not in row]))
+            print("".join(_winner(site) for site in row.get("sites", []) if site["schedule"] != "default"), end="")
+    print(_summary(rows.good()))
+    print(rows.ending())
+    return rows.status()
 
 
-def _run_row(options: argparse.Namespace, name: str) -> dict[str, Any]:
+def _run_row(options: argparse.Namespace, name: str) -> Row:
     with tempfile.TemporaryDirectory() as folder, server(options.bin, folder) as address:
         env = dict(os.environ, PREHEAT_SERVER=address, PREHEAT_CACHE_DIR=f"{folder}/cache", PREHEAT_REQUIRED="1")
-        command = [sys.executable, __file__, "--row", name, "--size", options.size, "--pairs", str(options.pairs)]
-        command += ["--bin", str(options.bin)]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=900)
-    for line in done.stdout.splitlines():
-        if line.startswith("RESULT "):
-            return json.loads(line.removeprefix("RESULT "))
-    return {"name": name, "error": (done.stderr.strip().splitlines() or ["no output"])[-1][:200]}
+        command = [__file__, "--row", name, "--size", options.size, "--pairs", str(options.pairs)]
+        return in_process([*command, "--bin", str(options.bin)], env, options.row_seconds)
 
 
 # --- One row, in a process of its own ---
 
 
-def _measure(options: argparse.Namespace) -> dict[str, Any]:
+def _measure(options: argparse.Namespace) -> Row:
     import preheat
     import torch
     from architectures import build
@@ -83,7 +85,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     explain = [str(options.bin / "compilectl"), "--json", "explain", key]
     report = json.loads(subprocess.run(explain, check=True, capture_output=True, text=True).stdout)
     tuning = report["tuning"]
-    return {"name": options.row, "default_ms": statistics.median(times[0]), "interval": _ratio(times[1], times[0]),
+    return {"default_ms": statistics.median(times[0]), "interval": _ratio(times[1], times[0]),
             "tuner": tuning["interval"], "busy": tuning["machine_was_busy"], "sites": tuning["sites"],
             "seconds": report["stage_seconds"]["tune"]}  # fmt: skip
 
@@ -119,16 +121,16 @@ _HEAD = (
 )
 
 
-def _measured(row: dict[str, Any]) -> list[dict[str, Any]]:
+def _measured(row: Row) -> list[dict[str, Any]]:
     """Regions that can be made in more ways than one."""
     return [site for site in row["sites"] if site["candidates"] > 1]
 
 
-def _within(row: dict[str, Any]) -> int:
+def _within(row: Row) -> int:
     return sum(site["default_us"] <= 1.1 * site["best_us"] for site in _measured(row))
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: Row) -> str:
     if "error" in row:
         return f"{row['name']:16} {row['error']}"
     value, low, high = row["interval"]
@@ -146,7 +148,7 @@ def _winner(site: dict[str, Any]) -> str:
     return f"    {site['schedule']:24} {site['ratio']:.3f} [{low:.3f}, {high:.3f}] {site['name'][:80]}\n"
 
 
-def _summary(rows: list[dict[str, Any]]) -> str:
+def _summary(rows: list[Row]) -> str:
     regions, within = sum(len(_measured(row)) for row in rows), sum(map(_within, rows))
     slower = [row["name"] for row in rows if row["interval"][1] > 1]
     unproved = [
@@ -164,4 +166,4 @@ def _summary(rows: list[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
