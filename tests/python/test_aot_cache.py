@@ -38,3 +38,20 @@ def test_a_checkout_of_torch_is_known_by_its_sources(monkeypatch: pytest.MonkeyP
     digest = codecache.torch_key
     with aot_cache.used(Config(), lambda kind, built: lambda args: args):
         assert codecache.torch_key is digest
+
+
+@pytest.mark.parametrize("logged", [False, True])
+def test_components_are_hashed_only_for_a_log(logged: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second pickling of graph and inputs, half of what looking a graph up costs. Other threads keep it."""
+    from torch._functorch._aot_autograd import autograd_cache
+
+    monkeypatch.setattr(codecache.FxGraphCachePickler, "debug_lines", lambda *_: ["a component"])
+    monkeypatch.setattr(autograd_cache.log, "isEnabledFor", lambda level: logged)
+    pickler = codecache.FxGraphCachePickler(torch.fx.GraphModule({}, torch.fx.Graph()))
+    elsewhere: list[str] = []
+    with aot_cache.used(Config(), lambda kind, built: lambda args: args):
+        assert pickler.debug_lines(None) == (["a component"] if logged else [])
+        thread = threading.Thread(target=lambda: elsewhere.extend(pickler.debug_lines(None)))
+        thread.start()
+        thread.join()
+    assert elsewhere == pickler.debug_lines(None) == ["a component"]

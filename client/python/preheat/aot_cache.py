@@ -12,6 +12,7 @@ import functools
 import hashlib
 import importlib
 import json
+import logging
 import os
 import pathlib
 import re
@@ -49,6 +50,7 @@ def used(config: Config, restore: Restore) -> Iterator[None]:
             torch._functorch.config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True),
             _without_inductors_backends(),
             _without_digests(),
+            _without_components(),
         ):
             yield
     finally:
@@ -85,6 +87,22 @@ def _without_digests() -> contextlib.AbstractContextManager[Any]:
     if _is_release():
         patched.enter_context(mock.patch.object(codecache, "torch_key", here(_torch, codecache.torch_key)))
     return patched
+
+
+def _without_components() -> contextlib.AbstractContextManager[Any]:
+    """Behind its key the cache computes a key of every component, for logs that hardly anybody keeps: half of what
+    looking a graph up costs."""
+    from torch._functorch._aot_autograd import autograd_cache
+    from torch._inductor import codecache
+
+    if os.environ.get("TORCH_TRACE") or autograd_cache.log.isEnabledFor(logging.DEBUG):
+        return contextlib.nullcontext()
+    thread, original = threading.get_ident(), codecache.FxGraphCachePickler.debug_lines
+
+    def debug_lines(pickler: Any, inputs: Any) -> list[str]:
+        return [] if threading.get_ident() == thread else original(pickler, inputs)
+
+    return mock.patch.object(codecache.FxGraphCachePickler, "debug_lines", debug_lines)
 
 
 def _is_release() -> bool:
