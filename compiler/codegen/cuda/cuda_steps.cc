@@ -148,15 +148,16 @@ std::set<int> CudaSteps::NeededBy(const std::vector<Fetch>& fetches, const Span&
 
 // All loads by vector of all steps in flight, before anything else.
 void CudaSteps::EmitFetches(const Walk& walk, const Span& span, const Count& count, const std::string& guard,
-                            const std::vector<Fetch>& fetches) {
+                            const std::vector<Fetch>& fetches, Aligned aligned) {
   if (fetches.empty()) return;
   const std::set<int> needed = NeededBy(fetches, span);
-  for (bool aligned : {true, false}) {
-    if (walk.width == 1 && !aligned) break;
-    walk.width == 1 ? OpenIf("") : Open(aligned ? "if (aligned)" : "else");
+  const bool known = walk.width == 1 || aligned != Aligned::kUnknown;
+  for (bool wide : {true, false}) {
+    if (known && wide != (aligned != Aligned::kNo)) continue;
+    known ? OpenIf("") : Open(wide ? "if (aligned)" : "else");
     OpenSteps(walk, span, count, guard);
     for (int s : needed) Define(s);
-    for (const Fetch& fetch : fetches) LoadVector(k_.stmts[fetch.load], fetch.name, walk.inner, walk.width, aligned);
+    for (const Fetch& fetch : fetches) LoadVector(k_.stmts[fetch.load], fetch.name, walk.inner, walk.width, wide);
     CloseSteps();
     Close();
   }
@@ -200,30 +201,45 @@ void CudaSteps::EmitElements(const Walk& walk, const Span& span) {
 }
 
 // A block within which "base" is a thread's first step of a round.
-void CudaSteps::OpenRounds(const Walk& walk, const Count& count, const std::vector<Fetch>& fetches) {
+void CudaSteps::OpenRounds(const Walk& walk, const Count& count, const std::vector<Fetch>& fetches, bool unrolled) {
   if (walk.once) {
     DeclareFetches(walk, fetches);  // outside: they stay for later walks
     OpenIf("");
     Line(absl::StrCat("const ", count.type(), " base = ", walk.lane, ";"));
     return;
   }
-  if (walk.unrolled) Line("#pragma unroll");
+  if (walk.unrolled) Line(unrolled ? "#pragma unroll" : "#pragma unroll 1");
   Open(absl::StrCat("for (", count.type(), " base = ", walk.lane, "; base < ", count.text, "; base += ", walk.in_flight,
                     " * ", walk.stride, ")"));
   DeclareFetches(walk, fetches);
 }
 
-void CudaSteps::EmitWalk(const Walk& walk, const Span& span) {
-  const std::map<int, std::string> before = fetched_;
-  const std::vector<Fetch> fetches = PlanFetches(walk, span);
+void CudaSteps::EmitRounds(const Walk& walk, const Span& span, const std::vector<Fetch>& fetches, Aligned aligned) {
   const Count count = CountOf(walk, span);
   const std::string guard = GuardOf(walk, span, count);
-  OpenRounds(walk, count, fetches);
-  EmitFetches(walk, span, count, guard, fetches);
+  OpenRounds(walk, count, fetches, aligned != Aligned::kNo);
+  EmitFetches(walk, span, count, guard, fetches, aligned);
   OpenSteps(walk, span, count, guard);
   EmitElements(walk, span);
   CloseSteps();
   Close();
+}
+
+// Rounds that are all written out have loads of one element, which are many and rare, in a loop of their own: NVRTC
+// takes half the time then (of 49 filter taps 0.21 s instead of 0.45).
+void CudaSteps::EmitWalk(const Walk& walk, const Span& span) {
+  const std::map<int, std::string> before = fetched_;
+  const std::vector<Fetch> fetches = PlanFetches(walk, span);
+  if (walk.unrolled && !walk.once && walk.width > 1 && !fetches.empty()) {
+    Open("if (aligned)");
+    EmitRounds(walk, span, fetches, Aligned::kYes);
+    Close();
+    Open("else");
+    EmitRounds(walk, span, fetches, Aligned::kNo);
+    Close();
+  } else {
+    EmitRounds(walk, span, fetches, Aligned::kUnknown);
+  }
   fetched_ = before;
 }
 

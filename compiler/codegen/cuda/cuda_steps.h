@@ -52,13 +52,16 @@ class CudaSteps : public CudaVectors {
   std::string GuardOf(const Walk& walk, const Span& span, const Count& count) const;
   std::vector<Fetch> PlanFetches(const Walk& walk, const Span& span);
   void DeclareFetches(const Walk& walk, const std::vector<Fetch>& fetches);
-  void OpenRounds(const Walk& walk, const Count& count, const std::vector<Fetch>& fetches);
+  // What is known of the addresses that vectors start from where code is emitted.
+  enum class Aligned { kUnknown, kYes, kNo };
+  void OpenRounds(const Walk& walk, const Count& count, const std::vector<Fetch>& fetches, bool unrolled);
   void OpenSteps(const Walk& walk, const Span& span, const Count& count, const std::string& guard);
   void CloseSteps();
   void DefineLoops(const Walk& walk, const Span& span, bool small);
   std::set<int> NeededBy(const std::vector<Fetch>& fetches, const Span& span) const;
   void EmitFetches(const Walk& walk, const Span& span, const Count& count, const std::string& guard,
-                   const std::vector<Fetch>& fetches);
+                   const std::vector<Fetch>& fetches, Aligned aligned);
+  void EmitRounds(const Walk& walk, const Span& span, const std::vector<Fetch>& fetches, Aligned aligned);
 
   std::map<std::string, std::string> resident_;  // key -> register array
   int fetched_arrays_ = 0;
