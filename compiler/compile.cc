@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,7 @@
 #include "compiler/capture/functionalize.h"
 #include "compiler/codegen/cpu/host_compiler.h"
 #include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/codegen/cuda/nvrtc_helpers.h"
 #include "compiler/codegen/target.h"
 #include "compiler/compile_kernels.h"
 #include "compiler/draft.h"
@@ -169,6 +171,10 @@ absl::StatusOr<std::vector<std::string>> CompileCode(Draft& draft, const Compile
 
 absl::StatusOr<std::string> HostCompilerVersion() { return codegen::HostCompiler(); }
 absl::StatusOr<std::string> DeviceCompilerVersion() { return codegen::NvrtcVersion(); }
+void WarmDeviceCompiler() {
+  codegen::NvrtcHelpers::OfProcess();
+  std::thread([] { codegen::WarmNvrtc().IgnoreError(); }).detach();
+}
 
 absl::StatusOr<Canonical> Canonicalize(capture::AtenProgram source, const std::map<std::string, int64_t>& dims,
                                        const CompileOptions& options) {

@@ -98,6 +98,9 @@ absl::StatusOr<std::string> HostCompilerVersion();
 // "nvrtc 13.0": what Compile calls for CUDA code. UNAVAILABLE "no_nvrtc" when there is none.
 absl::StatusOr<std::string> DeviceCompilerVersion();
 
+// Loads and starts what compiles CUDA code, on threads of its own, so that the first program need not wait for it.
+void WarmDeviceCompiler();
+
 }  // namespace preheat
 
 #endif  // PREHEAT_COMPILER_COMPILE_H_

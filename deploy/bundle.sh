@@ -23,7 +23,7 @@ debian_libraries() {
 rm -rf "$bundle"
 mkdir -p "$bundle/bin" "$bundle/lib" "$bundle/python"
 ours=()
-for program in preheatd preheat-worker compilectl preheat-load ${PREHEAT_BUNDLE_TESTS:+conformance_test}; do
+for program in preheatd preheat-worker preheat-nvrtc compilectl preheat-load ${PREHEAT_BUNDLE_TESTS:+conformance_test}; do
   [ ! -x "$PREHEAT_BUILD/bin/$program" ] || ours+=("$PREHEAT_BUILD/bin/$program")
 done
 for library in "$PREHEAT_BUILD"/lib/libpreheat_*.so; do

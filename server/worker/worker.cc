@@ -7,10 +7,12 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -43,6 +45,13 @@ int64_t ResidentBytes() {
   int64_t total = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> total >> resident;
   return resident * sysconf(_SC_PAGESIZE);
+}
+
+// Programs for CUDA will come, as a rule.
+bool HasGpu() {
+  std::error_code failed;
+  return std::filesystem::exists("/dev/nvidiactl", failed) ||
+         std::filesystem::exists("/proc/driver/nvidia/version", failed);
 }
 
 absl::StatusOr<v1::Registration> MakeRegistration(const WorkerOptions& options) {
@@ -99,6 +108,7 @@ class Worker {
   absl::Status Run() {
     ASSIGN_OR_RETURN(v1::Registration registration, MakeRegistration(options_));
     toolchain_ = registration.toolchain();
+    if (!toolchain_.device_compiler().empty() && HasGpu()) WarmDeviceCompiler();
     context_.AddMetadata("x-preheat-pool-token", options_.pool_token);
     stream_ = stub_->Work(&context_);
     v1::WorkerMessage hello;

@@ -5,12 +5,17 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
+#include <numeric>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/cuda/nvrtc_helpers.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
 
@@ -145,6 +150,37 @@ class OneProgram {
   Program program_ = nullptr;
 };
 
+// A thread's share of the helper processes: one, or none, where this process compiles.
+class LeasedHelper {
+ public:
+  LeasedHelper() : helper_(NvrtcHelpers::OfProcess().Take()) {}
+  ~LeasedHelper() {
+    if (helper_ != nullptr) NvrtcHelpers::OfProcess().Give(std::move(helper_));
+  }
+  LeasedHelper(const LeasedHelper&) = delete;
+  LeasedHelper& operator=(const LeasedHelper&) = delete;
+
+  // What the helper cannot compile, or did not live to, this process tries.
+  absl::StatusOr<Cubin> Compile(const std::string& source, const std::vector<std::string>& flags) {
+    if (helper_ != nullptr && helper_->alive()) {
+      if (std::optional<Cubin> cubin = helper_->Compile(source, flags)) return *std::move(cubin);
+    }
+    return CompileCubin(source, flags);
+  }
+
+ private:
+  std::unique_ptr<NvrtcHelper> helper_;
+};
+
+// The longest take the longest as a rule: begun last they would be waited for.
+std::vector<size_t> LongestFirst(const std::vector<std::string>& sources) {
+  std::vector<size_t> order(sources.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return sources[a].size() > sources[b].size(); });
+  return order;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> NvrtcVersion() {
@@ -159,18 +195,30 @@ std::vector<std::string> NvrtcFlags(const CudaTarget& target) {
           "--frandom-seed=preheat", "--ptxas-options=-v"};
 }
 
+absl::StatusOr<Cubin> CompileCubin(const std::string& source, const std::vector<std::string>& flags) {
+  RETURN_IF_ERROR(Library().status());
+  return OneProgram(*Library(), source).Compile(flags);
+}
+
+absl::Status WarmNvrtc() {
+  return CompileCubin("extern \"C\" __global__ void warm(int* p) { *p = 0; }", {"--gpu-architecture=sm_90"}).status();
+}
+
 absl::StatusOr<std::vector<Cubin>> CompileCubins(const std::vector<std::string>& sources, const CudaTarget& target,
                                                  int threads, const std::atomic<bool>* cancelled) {
   RETURN_IF_ERROR(Library().status());
   const std::vector<std::string> flags = NvrtcFlags(target);
+  const std::vector<size_t> order = LongestFirst(sources);
   std::vector<Cubin> cubins(sources.size());
   std::atomic<size_t> next = 0;
   std::mutex mutex;
   absl::Status first;
   auto work = [&] {
-    for (size_t i = next++; i < sources.size(); i = next++) {
+    LeasedHelper helper;
+    for (size_t n = next++; n < sources.size(); n = next++) {
       if (cancelled != nullptr && *cancelled) return;
-      absl::StatusOr<Cubin> cubin = OneProgram(*Library(), sources[i]).Compile(flags);
+      const size_t i = order[n];
+      absl::StatusOr<Cubin> cubin = helper.Compile(sources[i], flags);
       if (cubin.ok()) {
         cubins[i] = *std::move(cubin);
         continue;

@@ -25,8 +25,14 @@ struct Cubin {
   int64_t spill_bytes = 0;  // stored to local memory because registers ran out
 };
 
-// Compiles sources side by side on `threads` threads; cubins in the sources' order. INTERNAL "kernel_compile_failed"
-// carries the compiler's words. `cancelled` (may be null) is looked at between sources.
+// Compiles one. INTERNAL "kernel_compile_failed" carries the compiler's words.
+absl::StatusOr<Cubin> CompileCubin(const std::string& source, const std::vector<std::string>& flags);
+
+// Compiles a kernel of no use: NVRTC's first takes 0.2 s longer.
+absl::Status WarmNvrtc();
+
+// Compiles sources side by side on `threads` threads, each with a process of NvrtcHelpers where there are any; cubins
+// in the sources' order. Errors as CompileCubin's. `cancelled` (may be null) is looked at between sources.
 absl::StatusOr<std::vector<Cubin>> CompileCubins(const std::vector<std::string>& sources, const CudaTarget& target,
                                                  int threads, const std::atomic<bool>* cancelled);
 
