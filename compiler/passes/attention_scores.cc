@@ -16,7 +16,7 @@ using ir::Value;
 using rewrite::FillValue;
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
-constexpr int64_t kUnknownSize = 512;  // what a size that is not known counts as
+constexpr int64_t kLeastRows = 4;
 
 bool SameMatrix(const std::vector<Expr>& a, const std::vector<Expr>& b) {
   return a.size() >= 2 && b.size() >= 2 && a.back() == b.back() && a[a.size() - 2] == b[b.size() - 2];
@@ -123,10 +123,9 @@ std::optional<AttentionScores> ReadScores(Value scores) {
   return std::move(reader.found());
 }
 
-bool AreAtLeast(const AttentionScores& scores, int64_t least) {
+bool HasMatrix(const AttentionScores& scores) {
   const Expr &rows = scores.shape[scores.shape.size() - 2], &columns = scores.shape.back();
-  const int64_t n = columns.constant().value_or(kUnknownSize);
-  return n > 0 && rows.constant().value_or(kUnknownSize) >= (least + n - 1) / n;
+  return rows.constant().value_or(kLeastRows) >= kLeastRows && columns.constant().value_or(1) > 0;
 }
 
 Value BelowViews(Value v, Nodes& nodes) {

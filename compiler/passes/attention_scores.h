@@ -34,8 +34,9 @@ struct AttentionScores {
 // or choose minus infinity, and reshapes of the batch dimensions.
 std::optional<AttentionScores> ReadScores(ir::Value scores);
 
-// Are there so many of them in a matrix? A size that is not known counts as 512.
-bool AreAtLeast(const AttentionScores& scores, int64_t least);
+// Are there rows enough to use packed keys and values more than once? Then blocks beat a matrix library at any size; a
+// row or two are read faster where they lie. True where the number is not known.
+bool HasMatrix(const AttentionScores& scores);
 
 // What a value shows through reshapes and broadcasts, or through reshapes that leave the last two dimensions alone;
 // these go to `nodes`.

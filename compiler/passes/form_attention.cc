@@ -20,7 +20,6 @@ using ir::Op;
 using ir::Value;
 using rewrite::FillValue;
 
-constexpr int64_t kLeastScores = int64_t{1} << 16;  // for attention in blocks to beat a matrix library
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
 
 struct Attention {
@@ -141,7 +140,7 @@ absl::StatusOr<ir::Graph> FormAttention(const ir::Graph& graph) {
   std::map<const Node*, const Node*> ends;  // either end -> the product
   for (const Node& node : graph.nodes()) {
     std::optional<Attention> a = Reader(users).Read(node);
-    if (!a || !AreAtLeast(a->scores, kLeastScores) || !ArePrivate(a->nodes, {a->product, a->log_sums}, users)) continue;
+    if (!a || !HasMatrix(a->scores) || !ArePrivate(a->nodes, {a->product, a->log_sums}, users)) continue;
     ends[a->product] = a->product;
     if (a->log_sums != nullptr) ends[a->log_sums] = a->product;
     found.emplace(a->product, *std::move(a));

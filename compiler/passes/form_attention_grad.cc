@@ -20,7 +20,6 @@ using ir::Op;
 using ir::Value;
 using rewrite::FillValue;
 
-constexpr int64_t kLeastScores = int64_t{1} << 14;  // for blocks to beat a matrix library's five products
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
 
 struct AttentionGrad {
@@ -181,7 +180,7 @@ absl::StatusOr<ir::Graph> FormAttentionGrad(const ir::Graph& graph) {
   std::map<const Node*, std::pair<size_t, size_t>> ends;  // a last product -> which call's, which result
   for (const Node& node : graph.nodes()) {
     std::optional<AttentionGrad> a = Reader(users).Read(node);
-    if (!a || !AreAtLeast(a->scores, kLeastScores) || !ArePrivate(a->nodes, {a->dq, a->dk, a->dv}, users)) continue;
+    if (!a || !HasMatrix(a->scores) || !ArePrivate(a->nodes, {a->dq, a->dk, a->dv}, users)) continue;
     for (size_t i = 0; i < 3; ++i) ends[(std::array{a->dq, a->dk, a->dv})[i]] = {found.size(), i};
     found.push_back(*std::move(a));
   }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kBlockRows = 48;      // of scores at once; a multiple of every mr
 constexpr int64_t kBlockColumns = 256;  // a multiple of every nr
-constexpr int64_t kTaskRows = 480;      // at most: they share a block of packed keys and values
+constexpr int64_t kTaskRows = 480;      // at most, a multiple of every mr: they share a block of packed keys and values
 constexpr int64_t kTasksAThread = 4;
 
 // One thread's memory.
@@ -53,8 +53,10 @@ class AttentionCall : public TaskCall {
     if (!call.more_results.empty()) log_sums_ = Matrices(call.more_results[0]);
     int64_t batch = 1;
     for (int64_t size : out_.sizes) batch *= size;
-    const int64_t parts = std::max<int64_t>(1, kTasksAThread * threads() / std::max<int64_t>(1, batch));
-    task_rows_ = std::clamp(RoundUp((m_ + parts - 1) / parts, kBlockRows), kBlockRows, kTaskRows);
+    // Matrices that can be shared out evenly stay whole: a part packs its keys anew.
+    const int64_t parts =
+        batch % threads() == 0 ? 1 : std::max<int64_t>(1, kTasksAThread * threads() / std::max<int64_t>(1, batch));
+    task_rows_ = std::clamp<int64_t>(RoundUp((m_ + parts - 1) / parts, kernel_.mr), kernel_.mr, kTaskRows);
     tasks_a_matrix_ = (m_ + task_rows_ - 1) / task_rows_;
     FloatParts memory(nullptr);
     Divide(memory);
@@ -85,8 +87,8 @@ class AttentionCall : public TaskCall {
     const int64_t end = masks_.SeenBefore(rows.begin + rows.size, {0, n_});
     for (int64_t begin = 0; begin < end; begin += kBlockColumns) {
       const Span columns{begin, std::min(kBlockColumns, end - begin)};
-      PackTransposedPanels(keys, k_, columns, e_, kernel_.nr, s.keys);
-      PackPanels(values, v_, columns, f_, kernel_.nr, s.values);
+      PackTransposedPanels(kernel_, keys, k_, columns, e_, s.keys);
+      PackPanels(kernel_, values, v_, columns, f_, s.values);
       for (int64_t i = 0; i < rows.size; i += kBlockRows) {
         AddBlock(addresses, {rows.matrix, rows.begin + i, std::min(kBlockRows, rows.size - i)}, columns, At(s, i));
       }
@@ -105,7 +107,7 @@ class AttentionCall : public TaskCall {
 
   void ReadQueries(const preheat_lib_addresses& addresses, Rows rows, const Scratch& s) const {
     const float* from = static_cast<const float*>(addresses.operands[0]) + q_.Offset(rows.matrix);
-    CopyRows(from, q_, {rows.begin, rows.size}, e_, scale_, s.queries);
+    CopyRows(kernel_, from, q_, {rows.begin, rows.size}, e_, scale_, s.queries);
     const int64_t padded = RoundUp(rows.size, kernel_.mr);
     std::fill(s.queries + rows.size * e_, s.queries + padded * e_, 0.0F);
     std::fill(s.sums, s.sums + padded * padded_f_, 0.0F);
@@ -121,14 +123,15 @@ class AttentionCall : public TaskCall {
     for (int64_t i = 0; i < rows.size; i += mr) {
       float* scores = s.scores + i * kBlockColumns;
       for (int64_t j = 0; j < columns.size; j += nr) {
-        kernel_.product(e_, s.queries + i * e_, e_, s.keys + j * e_, scores + j, kBlockColumns);
+        kernel_.product(rows.size - i, columns.size - j, e_, s.queries + i * e_, e_, s.keys + j * e_, scores + j,
+                        kBlockColumns);
       }
     }
     for (int64_t i = 0; i < rows.size; ++i) WeighRow(addresses, rows, i, columns, s);
     for (int64_t i = 0; i < rows.size; i += mr) {
       for (int64_t j = 0; j < f_; j += nr) {
-        kernel_.add_product(columns.size, s.scores + i * kBlockColumns, kBlockColumns, s.values + j * all,
-                            s.sums + i * padded_f_ + j, padded_f_);
+        kernel_.add_product(rows.size - i, f_ - j, columns.size, s.scores + i * kBlockColumns, kBlockColumns,
+                            s.values + j * all, s.sums + i * padded_f_ + j, padded_f_);
       }
     }
   }
@@ -142,9 +145,12 @@ class AttentionCall : public TaskCall {
       masks_.Apply(addresses.epilogue, rows.matrix, row, {columns.begin, seen}, scores);
       const float before = s.max[i];
       const float total = kernel_.weigh(seen, scores, &s.max[i]);
-      const float factor = s.max[i] == before ? 1 : std::exp(before - s.max[i]);
-      s.total[i] = s.total[i] * factor + total;
-      if (factor != 1) kernel_.scale(f_, factor, s.sums + i * padded_f_);
+      if (s.total[i] != 0 && s.max[i] != before) {
+        const float factor = std::exp(before - s.max[i]);
+        s.total[i] *= factor;
+        kernel_.scale(f_, factor, s.sums + i * padded_f_);
+      }
+      s.total[i] += total;
     }
     std::fill(scores + seen, scores + columns.size, 0.0F);
   }
@@ -154,8 +160,7 @@ class AttentionCall : public TaskCall {
     for (int64_t i = 0; i < rows.size; ++i) {
       const bool nothing = s.total[i] == 0 && (safe_ || n_ == 0);
       const float factor = nothing ? 0 : 1 / s.total[i];
-      float* row = to + (rows.begin + i) * out_.row;
-      for (int64_t c = 0; c < f_; ++c) row[c * out_.column] = s.sums[i * padded_f_ + c] * factor;
+      WriteRow(kernel_, s.sums + i * padded_f_, f_, factor, out_, rows.begin + i, to);
     }
     if (!log_sums_) return;
     float* sums = static_cast<float*>(addresses.more_results[0]) + log_sums_->Offset(rows.matrix);

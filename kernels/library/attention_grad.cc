@@ -80,9 +80,9 @@ class AttentionGradCall : public TaskCall {
     const float* values = First(addresses.epilogue[tail_], v_, matrix);
     for (int64_t begin = 0; begin < n_; begin += kBlockColumns) {
       const Span columns{begin, std::min(kBlockColumns, n_ - begin)};
-      PackTransposedPanels(keys, k_, columns, e_, kernel_.nr, s.key_columns);
-      PackPanels(keys, k_, columns, e_, kernel_.nr, s.key_panels);
-      PackTransposedPanels(values, v_, columns, f_, kernel_.nr, s.value_columns);
+      PackTransposedPanels(kernel_, keys, k_, columns, e_, s.key_columns);
+      PackPanels(kernel_, keys, k_, columns, e_, s.key_panels);
+      PackTransposedPanels(kernel_, values, v_, columns, f_, s.value_columns);
       std::fill_n(s.dk, kBlockColumns * padded_e_, 0.0F);
       std::fill_n(s.dv, kBlockColumns * padded_f_, 0.0F);
       for (int64_t i = 0; i < m_; i += kBlockRows) {
@@ -96,22 +96,28 @@ class AttentionGradCall : public TaskCall {
 
   void ReadRows(const preheat_lib_addresses& addresses, int64_t matrix, const Scratch& s) const {
     const Span all{0, m_};
-    CopyRows(First(addresses.operands[0], q_, matrix), q_, all, e_, scale_, s.queries);
-    CopyRows(First(addresses.epilogue[tail_ + 1], gradient_, matrix), gradient_, all, f_, 1, s.gradients);
+    CopyRows(kernel_, First(addresses.operands[0], q_, matrix), q_, all, e_, scale_, s.queries);
+    CopyRows(kernel_, First(addresses.epilogue[tail_ + 1], gradient_, matrix), gradient_, all, f_, 1, s.gradients);
     const int64_t rows = RoundUp(m_, kBlockRows);
     std::fill(s.queries + m_ * e_, s.queries + rows * e_, 0.0F);
     std::fill(s.gradients + m_ * f_, s.gradients + rows * f_, 0.0F);
     std::fill_n(s.dq, rows * padded_e_, 0.0F);
-    PackPanels(s.queries, Dense(e_), all, e_, kernel_.nr, s.query_panels);
-    PackPanels(s.gradients, Dense(f_), all, f_, kernel_.nr, s.grad_panels);
+    PackPanels(kernel_, s.queries, Dense(e_), all, e_, s.query_panels);
+    PackPanels(kernel_, s.gradients, Dense(f_), all, f_, s.grad_panels);
     const float* output = First(addresses.epilogue[tail_ + 2], output_, matrix);
     const float* log_sums = First(addresses.epilogue[tail_ + 3], log_sums_, matrix);
     for (int64_t i = 0; i < m_; ++i) {
-      float dot = 0;
-      for (int64_t c = 0; c < f_; ++c) dot += s.gradients[i * f_ + c] * output[i * output_.row + c * output_.column];
-      s.dots[i] = dot;
+      s.dots[i] = Dot(s.gradients + i * f_, output + i * output_.row);
       s.log_sums[i] = log_sums[i * log_sums_.row];
     }
+  }
+
+  // A row of gradients times one of the outputs.
+  float Dot(const float* gradients, const float* outputs) const {
+    if (output_.column == 1) return kernel_.dot(f_, gradients, outputs);
+    float dot = 0;
+    for (int64_t c = 0; c < f_; ++c) dot += gradients[c] * outputs[c * output_.column];
+    return dot;
   }
 
   static Matrices Dense(int64_t columns) { return Matrices(TensorSpec{0, {1, columns}, {columns, 1}}); }
@@ -135,8 +141,8 @@ class AttentionGradCall : public TaskCall {
     AddColumns(s.products, rows, seen, s.query_panels, padded_e_, s.dk);
     for (int64_t i = 0; i < rows.size; i += kernel_.mr) {
       for (int64_t c = 0; c < e_; c += kernel_.nr) {
-        kernel_.add_product(seen, s.products + i * kBlockColumns, kBlockColumns, s.key_panels + c * columns.size,
-                            s.dq + (rows.begin + i) * padded_e_ + c, padded_e_);
+        kernel_.add_product(rows.size - i, e_ - c, seen, s.products + i * kBlockColumns, kBlockColumns,
+                            s.key_panels + c * columns.size, s.dq + (rows.begin + i) * padded_e_ + c, padded_e_);
       }
     }
   }
@@ -145,7 +151,8 @@ class AttentionGradCall : public TaskCall {
   void Multiply(const float* left, int64_t depth, int64_t rows, const float* panels, int64_t columns, float* to) const {
     for (int64_t i = 0; i < rows; i += kernel_.mr) {
       for (int64_t j = 0; j < columns; j += kernel_.nr) {
-        kernel_.product(depth, left + i * depth, depth, panels + j * depth, to + i * kBlockColumns + j, kBlockColumns);
+        kernel_.product(rows - i, columns - j, depth, left + i * depth, depth, panels + j * depth,
+                        to + i * kBlockColumns + j, kBlockColumns);
       }
     }
   }
@@ -160,11 +167,11 @@ class AttentionGradCall : public TaskCall {
     }
   }
 
-  static void Write(const float* from, int64_t width, Span rows, int64_t columns, float factor, const Matrices& m,
-                    void* address, int64_t matrix) {
-    float* to = static_cast<float*>(address) + m.Offset(matrix) + rows.begin * m.row;
+  void Write(const float* from, int64_t width, Span rows, int64_t columns, float factor, const Matrices& m,
+             void* address, int64_t matrix) const {
+    float* to = static_cast<float*>(address) + m.Offset(matrix);
     for (int64_t i = 0; i < rows.size; ++i) {
-      for (int64_t c = 0; c < columns; ++c) to[i * m.row + c * m.column] = from[i * width + c] * factor;
+      WriteRow(kernel_, from + i * width, columns, factor, m, rows.begin + i, to);
     }
   }
 

@@ -58,33 +58,55 @@ void Masks::Apply(const void* const* epilogue, int64_t matrix, int64_t row, Span
   }
 }
 
-void PackPanels(const float* from, const Matrices& m, Span rows, int64_t columns, int64_t width, float* to) {
-  for (int64_t j = 0; j < columns; j += width) {
-    const int64_t here = std::min(width, columns - j);
-    for (int64_t i = 0; i < rows.size; ++i, to += width) {
-      const float* row = from + (rows.begin + i) * m.row + j * m.column;
-      for (int64_t c = 0; c < here; ++c) to[c] = row[c * m.column];
-      std::fill(to + here, to + width, 0.0F);
+namespace {
+
+// By single elements, where rows do not lie in one piece.
+void PackPanel(const float* from, const Matrices& m, int64_t rows, int64_t columns, int64_t width, float* to) {
+  for (int64_t i = 0; i < rows; ++i, to += width) {
+    for (int64_t c = 0; c < columns; ++c) to[c] = from[i * m.row + c * m.column];
+    std::fill(to + columns, to + width, 0.0F);
+  }
+}
+
+}  // namespace
+
+void PackPanels(const AttentionKernel& kernel, const float* from, const Matrices& m, Span rows, int64_t columns,
+                float* to) {
+  for (int64_t j = 0; j < columns; j += kernel.nr, to += rows.size * kernel.nr) {
+    const int64_t here = std::min<int64_t>(kernel.nr, columns - j);
+    const float* panel = from + rows.begin * m.row + j * m.column;
+    if (m.column == 1) {
+      kernel.pack(rows.size, here, panel, m.row, to);
+    } else if (m.row == 1) {
+      kernel.pack_transposed(here, rows.size, panel, m.column, to);
+    } else {
+      PackPanel(panel, m, rows.size, here, kernel.nr, to);
     }
   }
 }
 
-void PackTransposedPanels(const float* from, const Matrices& m, Span rows, int64_t columns, int64_t width, float* to) {
+void PackTransposedPanels(const AttentionKernel& kernel, const float* from, const Matrices& m, Span rows,
+                          int64_t columns, float* to) {
+  PackPanels(kernel, from + rows.begin * m.row, m.Transposed(), {0, columns}, rows.size, to);
+}
+
+void CopyRows(const AttentionKernel& kernel, const float* from, const Matrices& m, Span rows, int64_t columns,
+              float scale, float* to) {
   from += rows.begin * m.row;
-  for (int64_t j = 0; j < rows.size; j += width, from += width * m.row, to += width * columns) {
-    const int64_t here = std::min(width, rows.size - j);
-    if (here < width) std::fill(to, to + width * columns, 0.0F);
-    for (int64_t c = 0; c < here; ++c) {
-      for (int64_t k = 0; k < columns; ++k) to[k * width + c] = from[c * m.row + k * m.column];
+  for (int64_t i = 0; i < rows.size; ++i, from += m.row, to += columns) {
+    if (m.column == 1) {
+      kernel.copy(columns, from, scale, to);
+    } else {
+      for (int64_t c = 0; c < columns; ++c) to[c] = from[c * m.column] * scale;
     }
   }
 }
 
-void CopyRows(const float* from, const Matrices& m, Span rows, int64_t columns, float scale, float* to) {
-  for (int64_t i = 0; i < rows.size; ++i) {
-    const float* row = from + (rows.begin + i) * m.row;
-    for (int64_t c = 0; c < columns; ++c) *to++ = row[c * m.column] * scale;
-  }
+void WriteRow(const AttentionKernel& kernel, const float* from, int64_t columns, float scale, const Matrices& m,
+              int64_t row, float* to) {
+  to += row * m.row;
+  if (m.column == 1) return kernel.copy(columns, from, scale, to);
+  for (int64_t c = 0; c < columns; ++c) to[c * m.column] = from[c] * scale;
 }
 
 }  // namespace preheat::library

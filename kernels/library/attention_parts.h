@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/library/call.h"
+#include "kernels/library/micro_kernel.h"
 
 namespace preheat::library {
 
@@ -52,15 +53,22 @@ class Masks {
   bool causal_ = false;
 };
 
-// Copies rows of a matrix at `from` (its first element) as panels for a micro kernel: `width` columns of it, row after
-// row, the last panel filled up with zeros: columns / width panels of rows.size * width floats.
-void PackPanels(const float* from, const Matrices& m, Span rows, int64_t columns, int64_t width, float* to);
+// Copies rows of a matrix at `from` (its first element) as panels for the kernel: nr columns of it, row after row, the
+// last panel filled up with zeros: columns / nr panels of rows.size * nr floats.
+void PackPanels(const AttentionKernel& kernel, const float* from, const Matrices& m, Span rows, int64_t columns,
+                float* to);
 
-// The same for the transposed matrix: panels of `width` of its rows `rows`, column after column.
-void PackTransposedPanels(const float* from, const Matrices& m, Span rows, int64_t columns, int64_t width, float* to);
+// The same for the transposed matrix: panels of nr of its rows `rows`, column after column.
+void PackTransposedPanels(const AttentionKernel& kernel, const float* from, const Matrices& m, Span rows,
+                          int64_t columns, float* to);
 
 // Copies rows, times `scale`, one after another.
-void CopyRows(const float* from, const Matrices& m, Span rows, int64_t columns, float scale, float* to);
+void CopyRows(const AttentionKernel& kernel, const float* from, const Matrices& m, Span rows, int64_t columns,
+              float scale, float* to);
+
+// Copies `columns` elements of a row, times `scale`, to where row `row` of the matrix at `to` lies.
+void WriteRow(const AttentionKernel& kernel, const float* from, int64_t columns, float scale, const Matrices& m,
+              int64_t row, float* to);
 
 }  // namespace preheat::library
 

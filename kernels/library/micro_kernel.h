@@ -33,9 +33,11 @@ struct RowKernels {
 // The parts of attention that are worth a copy for each level of the CPU.
 struct AttentionKernel {
   int mr, nr;
-  // c[mr x nr] += a * b, or = a * b, for rows of `a` as they lie in memory, like RowKernel.
-  void (*add_product)(int64_t depth, const float* a, int64_t lda, const float* b, float* c, int64_t ldc);
-  void (*product)(int64_t depth, const float* a, int64_t lda, const float* b, float* c, int64_t ldc);
+  // c[mr x nr] += a * b, or = a * b, for rows of `a` as they lie in memory, like RowKernel. Only so many `rows` and
+  // `columns` of c are asked for; others of the mr x nr may or may not be computed.
+  using Product = void (*)(int64_t rows, int64_t columns, int64_t depth, const float* a, int64_t lda, const float* b,
+                           float* c, int64_t ldc);
+  Product add_product, product;
   // c[mr x nr] += a' * b for columns of `a` as they lie: element (i, k) of a' is a[k * lda + i].
   void (*add_product_of_columns)(int64_t depth, const float* a, int64_t lda, const float* b, float* c, int64_t ldc);
   // Raises *max to the largest of n scores and leaves exp(score - *max) in their places (0 everywhere while *max is
@@ -46,6 +48,13 @@ struct AttentionKernel {
   // Scores become weights exp(score - log_sum), and 0 where they are -inf; products become weight * (product - dot).
   // Up to the next multiple of nr.
   void (*differentiate)(int64_t n, float log_sum, float dot, float* scores, float* products);
+  // `rows` rows of `columns` floats, at most nr, `stride` apart: one after another, each filled up with zeros to nr.
+  void (*pack)(int64_t rows, int64_t columns, const float* from, int64_t stride, float* to);
+  // The same of the transposed: `rows`, at most nr, rows of `columns` floats as columns of nr, one after another.
+  void (*pack_transposed)(int64_t rows, int64_t columns, const float* from, int64_t stride, float* to);
+  // to[0..n) = from[0..n) * factor. Neither needs to be aligned.
+  void (*copy)(int64_t n, const float* from, float factor, float* to);
+  float (*dot)(int64_t n, const float* a, const float* b);
 };
 
 struct MicroKernels {

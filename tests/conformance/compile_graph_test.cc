@@ -210,7 +210,8 @@ TEST(CompileGraph, RowsAreWrittenOverWhatTheyAreMadeOf) {
 symbol d0 in [1, 512]
 %x = input user f32[d0, 64]
 %k = input user f32[64, 64]
-%s = matmul(%x, %k)
+%product = matmul(%x, %k)
+%s = tanh(%product)
 %m = reduce_max(%s) {dims = [1]}
 %mr = reshape(%m) {shape = (d0, 1)}
 %mb = broadcast(%mr) {shape = (d0, 64)}
