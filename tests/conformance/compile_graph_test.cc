@@ -407,6 +407,29 @@ output %g
 output %h)");
 }
 
+// One filter of many taps a channel, with channels last, for any number of images: each of a GPU's threads has all
+// taps, row by row.
+TEST(CompileGraph, FiltersOfManyTaps) {
+  for (const char* type : {"f32", "bf16"}) {
+    const std::string text = R"(
+symbol n in [1, 64]
+%x = input user TYPE[n, 9, 11, 16]
+%k = input parameter TYPE[4, 7, 16]
+%h = window(%x) {dim = 1, size = 4, step = 1, dilation = 1}
+%o = window(%h) {dim = 2, size = 7, step = 1, dilation = 1}
+%w = permute(%o) {dims = [0, 1, 2, 4, 5, 3]}
+%wf = cast(%w) {dtype = f32}
+%kf = cast(%k) {dtype = f32}
+%r = reshape(%kf) {shape = (1, 1, 1, 4, 7, 16)}
+%b = broadcast(%r) {shape = (n, 6, 5, 4, 7, 16)}
+%m = mul(%wf, %b)
+%s = reduce_sum(%m) {dims = [3, 4]}
+%q = neg(%s)
+output %q)";
+    CheckText(absl::StrReplaceAll(text, {{"TYPE", type}}), {{"n", 3}});
+  }
+}
+
 // Filters that are larger than what they are applied to are multiplied where they lie.
 TEST(CompileGraph, FiltersOutweighTheImage) {
   for (const char* image : {"1, 48, 3, 3", "3, 48, 2, 4"}) {

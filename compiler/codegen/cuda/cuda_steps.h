@@ -62,6 +62,8 @@ class CudaSteps : public CudaVectors {
   void EmitFetches(const Walk& walk, const Span& span, const Count& count, const std::string& guard,
                    const std::vector<Fetch>& fetches, Aligned aligned);
   void EmitRounds(const Walk& walk, const Span& span, const std::vector<Fetch>& fetches, Aligned aligned);
+  bool IsNested(const Walk& walk, const Span& span) const;
+  void EmitNested(const Walk& walk, const Span& span, const std::vector<Fetch>& fetches);
 
   std::map<std::string, std::string> resident_;  // key -> register array
   int fetched_arrays_ = 0;
