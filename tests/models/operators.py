@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import copy
 import pathlib
+import shutil
 import warnings
 from typing import Any
 
@@ -76,6 +77,15 @@ def main() -> None:
                 failed.append(f"case {name} cannot be exported: {type(error).__name__}: {str(error).splitlines()[0]}")
     if failed:
         raise SystemExit("\n".join(failed))
+    if not only:
+        remove_former(options.folder, names)
+
+
+def remove_former(folder: pathlib.Path, names: set[str]) -> None:
+    """Cases that an earlier state of this script wrote there: the test would go on running them."""
+    for case in folder.glob("*/case.json"):
+        if case.parent.name not in names:
+            shutil.rmtree(case.parent)
 
 
 if __name__ == "__main__":

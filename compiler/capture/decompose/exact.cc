@@ -26,6 +26,7 @@ const std::set<std::string>& Functions() {
                                                        "sinh",
                                                        "tan",
                                                        "log",
+                                                       "sqrt",
                                                        "pow",
                                                        "atan2",
                                                        "arctan2",

@@ -22,6 +22,7 @@ using capture::T;
 using ir::DType;
 using ir::Expr;
 using testing::HasSubstr;
+using testing::Not;
 
 std::string Lowered(const ProgramWriter& w, const LowerOptions& options = {}) {
   absl::StatusOr<ir::Graph> graph = Lower(w.program, options);
@@ -138,6 +139,23 @@ TEST(Lower, NormsTakeNoHarmFromAMeanThatIsRounded) {
   for (int i = 0; i < 8; ++i) EXPECT_NEAR(normalized[i], (i - 3.5) / 128 / deviation, 1e-6);
   EXPECT_THAT(Normalized(std::vector<double>(7, 1000.1)), testing::Each(testing::DoubleNear(0, 1e-3)));  // no NaN
   EXPECT_THAT(Normalized({3e30, 1e30, 2.5e30}), testing::Each(0.0));  // the variance is infinite, as in eager
+}
+
+// The square root of what a product of inputs of that dtype is in f32.
+std::string RootOf(DType dtype) {
+  ProgramWriter w;
+  int x = w.Input({4}, dtype), y = w.Call("aten.mul.Tensor", {{"self", T(x)}, {"other", T(x)}}, {4}, dtype);
+  int f = w.Call("aten._to_copy.default", {{"self", T(y)}, {"dtype", DType::kF32}}, {4}, DType::kF32);
+  w.Output(w.Call("aten.sqrt.default", {{"self", T(f)}}, {4}, DType::kF32));
+  return Lowered(w);
+}
+
+// Eager's vector square root is not the nearest float on every machine: where bits are compared it is eager's own.
+TEST(Lower, RootsOfIntegersAreEagersOwn) {
+  EXPECT_THAT(RootOf(DType::kI64), HasSubstr("aten.sqrt.default"));
+  EXPECT_THAT(RootOf(DType::kF32), HasSubstr("sqrt("));
+  EXPECT_THAT(RootOf(DType::kF32), Not(HasSubstr("aten.sqrt")));
+  EXPECT_THAT(RootOf(DType::kBool), Not(HasSubstr("aten.sqrt")));  // 0 and 1 are their own
 }
 
 TEST(ExternCall, WritesEveryKindOfArgument) {

@@ -83,6 +83,7 @@ OpTable TruthOps() {
       {"aten.sinh.default", OfOne(0, 1.17520119364380146)},
       {"aten.tan.default", OfOne(0, 1.55740772465490223)},
       {"aten.log.default", OfOne(-INFINITY, 0)},
+      {"aten.sqrt.default", OfOne(0, 1)},
       {"aten.lgamma.default", OfOne(INFINITY, 0)},
       {"aten.erfinv.default", OfOne(0, INFINITY)},
       {"aten.special_i1.default", OfOne(0, 0.565159103992485027)},
