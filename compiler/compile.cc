@@ -187,6 +187,7 @@ absl::StatusOr<Canonical> Canonicalize(capture::AtenProgram source, const std::m
   if (options.freeze) FreezeInputs(canonical.program);
   decompose::LowerOptions lower;
   lower.exclude.assign(options.exclude.begin(), options.exclude.end());
+  lower.wide = DeviceKindOf(options.target) == DeviceKind::kCpu;
   if (DeviceKindOf(options.target) == DeviceKind::kCuda) lower.leave = LeaveToTorchOnGpu(canonical.program);
   lower.left = [&](const capture::AtenNode& node, absl::string_view why) {
     canonical.left_to_torch[node.op].emplace(why);

@@ -48,22 +48,30 @@ Value LogSoftmax(Builder& b, Value x, int64_t dim) {
   return b.Sub(shifted, b.Unary(Op::kLog, b.Reduce(Op::kReduceSum, b.Unary(Op::kExp, shifted), {dim}, true)));
 }
 
-Deviations DeviationsOf(Builder& b, Value x, const std::vector<int64_t>& dims) {
-  if (dims.empty()) return {x, b.Sub(x, x), Like(b, x, 0)};
+Deviations DeviationsOf(Builder& b, Value x, const std::vector<int64_t>& dims, DType wide) {
+  if (dims.empty()) return {b.Cast(x, wide), b.Sub(x, x), Like(b, b.Cast(x, wide), 0)};
   Value first = b.Mean(x, dims, true), near = b.Sub(x, first);
-  Value sum = b.Reduce(Op::kReduceSum, near, dims, true);
-  Value squares = b.Reduce(Op::kReduceSum, b.Mul(near, near), dims, true);
+  Value sum = b.Cast(b.Reduce(Op::kReduceSum, near, dims, true), wide);
+  Value squares = b.Cast(b.Reduce(Op::kReduceSum, b.Mul(near, near), dims, true), wide);
   Value rest = DivBySize(b, sum, CountOf(x, dims)), excess = b.Mul(rest, sum);
   // Squares that overflow stay infinite, and rounding makes none negative.
   Value finite = b.Binary(Op::kLt, excess, Scalar(std::numeric_limits<double>::infinity()));
   excess = b.Where(finite, excess, Like(b, excess, 0));
   squares = b.Binary(Op::kMax, b.Sub(squares, excess), Scalar(0.0));
-  return {b.Add(first, rest), b.Sub(near, rest), squares};
+  return {b.Add(b.Cast(first, wide), rest), b.Sub(near, b.Cast(rest, x ? x.dtype() : wide)), squares};
+}
+
+Deviations DeviationsOf(Builder& b, Value x, const std::vector<int64_t>& dims) {
+  return DeviationsOf(b, x, dims, x ? x.dtype() : DType::kF32);
+}
+
+Moments MeanAndVariance(Builder& b, Value x, const std::vector<int64_t>& dims, DType wide) {
+  Deviations d = DeviationsOf(b, x, dims, wide);
+  return {d.mean, d.centered, dims.empty() ? d.squares : DivBySize(b, d.squares, CountOf(x, dims))};
 }
 
 Moments MeanAndVariance(Builder& b, Value x, const std::vector<int64_t>& dims) {
-  Deviations d = DeviationsOf(b, x, dims);
-  return {d.mean, d.centered, dims.empty() ? d.squares : DivBySize(b, d.squares, CountOf(x, dims))};
+  return MeanAndVariance(b, x, dims, x ? x.dtype() : DType::kF32);
 }
 
 Expr CountOf(Value x, const std::vector<int64_t>& dims) {

@@ -23,15 +23,18 @@ Value LogSoftmax(Builder& b, Value x, int64_t dim);
 
 // Over dims, which stay with size 1, in two passes: the mean, what is left of x without it, and the sum of its squares.
 // The first pass's mean is off by its rounding, which is much for numbers far from 0: the second pass adds up what is
-// left beside its squares, and all three are corrected by it.
+// left beside its squares, and all three are corrected by it. `wide`: the dtype of mean and squares and of what they
+// are corrected by.
 struct Deviations {
   Value mean, centered, squares;
 };
-Deviations DeviationsOf(Builder& b, Value x, const std::vector<int64_t>& dims);
+Deviations DeviationsOf(Builder& b, Value x, const std::vector<int64_t>& dims, DType wide);
+Deviations DeviationsOf(Builder& b, Value x, const std::vector<int64_t>& dims);  // all of x's dtype
 
 struct Moments {
   Value mean, centered, variance;  // the mean of the squares
 };
+Moments MeanAndVariance(Builder& b, Value x, const std::vector<int64_t>& dims, DType wide);
 Moments MeanAndVariance(Builder& b, Value x, const std::vector<int64_t>& dims);
 
 // The number of elements along dims.

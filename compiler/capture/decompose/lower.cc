@@ -214,7 +214,7 @@ class Lowering {
   absl::Status AddBy(const LowerFn& lower, const AtenNode& node) {
     Builder builder(&graph_);
     builder.SetDebugId(node.debug_id);
-    OpContext context(program_, node, values_, live_, exact_, builder);
+    OpContext context(program_, node, values_, live_, exact_, options_.wide, builder);
     lower(context);
     if (!builder.status().ok()) return AddExtern(node, builder.status().message());
     for (size_t i = 0; i < node.results.size(); ++i) {

@@ -20,6 +20,9 @@ struct LowerOptions {
   std::vector<std::string> exclude;
   // Further nodes to leave to it, where this is set and says so.
   std::function<bool(const capture::AtenNode& node)> leave = {};
+  // Take in f64 what is one number for many elements (statistics by channel), and round once: for devices where a few
+  // operations in f64 cost nothing.
+  bool wide = false;
   // Whether bits decide (exact.h), where the program around a block says so; otherwise it is found out.
   std::optional<bool> exact = {};
   // Told of each node that becomes an extern call, and why.

@@ -158,6 +158,40 @@ TEST(Lower, RootsOfIntegersAreEagersOwn) {
   EXPECT_THAT(RootOf(DType::kBool), Not(HasSubstr("aten.sqrt")));  // 0 and 1 are their own
 }
 
+// 1 / deviation of the channels -k and k, k from 1 on, as a batch norm keeps it for its gradient.
+std::vector<float> KeptDeviations(int64_t channels, bool wide) {
+  ProgramWriter w;
+  int x = w.Input({2, channels});
+  w.Call("aten._native_batch_norm_legit.no_stats",
+         {{"input", T(x)}, {"training", true}, {"momentum", 0.1}, {"eps", 1e-5}}, {2, channels});
+  for (int i = 0; i < 2; ++i) {
+    const int kept = w.Value({channels});
+    w.program.nodes.back().results.push_back(kept);
+  }
+  w.Output(w.program.nodes.back().results[2]);
+  LowerOptions options;
+  options.strict = true;
+  options.wide = wide;
+  absl::StatusOr<ir::Graph> graph = Lower(w.program, options);
+  if (!graph.ok()) return {};
+  ir::HostTensor input = ir::HostTensor::Zeros(DType::kF32, {2, channels});
+  for (int64_t k = 0; k < 2 * channels; ++k) {
+    input.SetFloat(k, static_cast<double>(k < channels ? -k - 1 : k - channels + 1));
+  }
+  auto result = ir::Evaluate(*graph, {input}, {});
+  std::vector<float> values;
+  for (int64_t k = 0; result.ok() && k < channels; ++k) values.push_back(static_cast<float>((*result)[0].Float(k)));
+  return values;
+}
+
+TEST(Lower, WhatIsOneNumberAChannelIsRoundedOnce) {
+  constexpr int kChannels = 64;
+  std::vector<float> nearest;
+  for (double k = 1; k <= kChannels; ++k) nearest.push_back(static_cast<float>(1 / std::sqrt(k * k + 1e-5)));
+  EXPECT_EQ(KeptDeviations(kChannels, true), nearest);
+  EXPECT_NE(KeptDeviations(kChannels, false), nearest);
+}
+
 TEST(ExternCall, WritesEveryKindOfArgument) {
   capture::AtenNode node{.op = "aten.made_up.default", .args = {}, .results = {5, -1}};
   auto add = [&](const char* name, Argument value) {

@@ -1,6 +1,7 @@
 // Normalizations. Statistics are taken in two passes in the compute type (f32 for 16-bit floats): formulas.h. Batch
 // norm is one multiplication and one addition by channel, so that its scale and shift can be folded where they are
-// known beforehand.
+// known beforehand. In training what is one number a channel is f64 from the sums on where that costs nothing
+// (OpContext::wide): the scale is then rounded once, where eager's and that of f32 are rounded several times.
 
 #include <utility>
 
@@ -26,11 +27,15 @@ Value InverseDeviation(OpContext& c, Value variance, double eps) {
   return c.b.Unary(Op::kRsqrt, c.b.Add(variance, eps));
 }
 
-// x * scale + shift by channel, where scale = weight / deviation and shift = bias - mean * scale: vectors.
+// x * scale + shift by channel, where scale = weight / deviation and shift = bias - mean * scale: vectors. `inverse`
+// and `mean` may be wider than x: what makes up for the rounding of scale is then in shift.
 Value ScaleAndShift(OpContext& c, Value x, Value mean, Value inverse, Value weight, Value bias) {
-  Value scale = weight ? c.b.Mul(inverse, weight) : inverse;
-  Value shift = c.b.Mul(mean, scale);
-  shift = bias ? c.b.Sub(bias, shift) : c.b.Unary(Op::kNeg, shift);
+  if (!x || !mean || !inverse) return {};
+  const DType wide = inverse.dtype();
+  auto widened = [&](Value v) { return c.b.Cast(v, wide); };
+  Value scale = c.b.Cast(weight ? c.b.Mul(inverse, widened(weight)) : inverse, x.dtype());
+  Value shift = c.b.Mul(mean, widened(scale));
+  shift = c.b.Cast(bias ? c.b.Sub(widened(bias), shift) : c.b.Unary(Op::kNeg, shift), x.dtype());
   int rank = RankOf(x);
   return c.b.Add(c.b.Mul(x, AlongDim(c.b, scale, rank, 1)), AlongDim(c.b, shift, rank, 1));
 }
@@ -62,11 +67,15 @@ BatchNorm Normalize(OpContext& c, bool training) {
     n.out = ScaleAndShift(c, n.x, n.running_mean, n.inverse, n.weight, n.bias);
     return n;
   }
-  Moments moments = MeanAndVariance(c.b, n.x, AllDimsBut(RankOf(n.x), 1));
-  n.mean = c.b.Reshape(moments.mean, {n.x.shape()[1]});
-  n.variance = c.b.Reshape(moments.variance, {n.x.shape()[1]});
-  n.inverse = InverseDeviation(c, n.variance, eps);
-  n.out = ScaleAndShift(c, n.x, n.mean, n.inverse, n.weight, n.bias);
+  const DType dtype = n.x.dtype(), wide = c.wide() ? DType::kF64 : dtype;
+  Moments moments = MeanAndVariance(c.b, n.x, AllDimsBut(RankOf(n.x), 1), wide);
+  const std::vector<Expr> channels = {n.x.shape()[1]};
+  Value mean = c.b.Reshape(moments.mean, channels), variance = c.b.Reshape(moments.variance, channels);
+  Value inverse = InverseDeviation(c, variance, eps);
+  n.out = ScaleAndShift(c, n.x, mean, inverse, n.weight, n.bias);
+  n.mean = c.b.Cast(mean, dtype);
+  n.variance = c.b.Cast(variance, dtype);
+  n.inverse = c.b.Cast(inverse, dtype);
   return n;
 }
 

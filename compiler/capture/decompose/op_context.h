@@ -28,13 +28,14 @@ class OpContext {
  public:
   // `tensors` are the lowered values of the program and `live` says which of its values are used, both by id.
   OpContext(const capture::AtenProgram& program, const capture::AtenNode& node, const std::vector<Value>& tensors,
-            const std::vector<bool>& live, bool exact, Builder& builder)
+            const std::vector<bool>& live, bool exact, bool wide, Builder& builder)
       : b(builder),
         program_(program),
         node_(node),
         tensors_(tensors),
         live_(live),
         exact_(exact),
+        wide_(wide),
         results_(node.results.size()) {}
 
   Builder& b;
@@ -92,6 +93,8 @@ class OpContext {
 
   // Whether results must be eager's to the last bit: exact.h.
   bool exact() const { return exact_; }
+  // Whether what is one number for many elements is f64: LowerOptions.
+  bool wide() const { return wide_; }
 
   const capture::AtenNode& node() const { return node_; }
 
@@ -105,7 +108,7 @@ class OpContext {
   const capture::AtenNode& node_;
   const std::vector<Value>& tensors_;
   const std::vector<bool>& live_;
-  const bool exact_;
+  const bool exact_, wide_;
   std::vector<Value> results_;
 };
 

@@ -1,4 +1,5 @@
 #include <map>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -70,10 +71,24 @@ class RowEmitter : public SimdFolds {
     if (stage.block_run != 0 && stage.loops.size() == 2) CopyTransposed(stage);
     for (int a : stage.accumulators) {
       const Accumulator& accumulator = k_.accumulators[a];
-      Line(absl::StrCat(CType(accumulator.dtype), " r", a, " = ", Identity(a), ";"));
+      if (IsSumOfSums(stage, accumulator)) wide_.insert(a);
+      Line(
+          absl::StrCat(CType(wide_.count(a) != 0 ? DType::kF64 : accumulator.dtype), " r", a, " = ", Identity(a), ";"));
       if (IsArg(accumulator.op)) Line(absl::StrCat("long r", a, "i = 0;"));
     }
     for (const Piece& piece : stage.pieces) EmitPiece(stage, piece);
+  }
+
+  // A vector loop's sum has small errors: a lane adds few numbers. What many of them come to is added in f64, which is
+  // done once a loop and costs nothing.
+  static bool IsSumOfSums(const Stage& stage, const Accumulator& a) {
+    return stage.loops.size() > 1 && a.op == ir::Op::kReduceSum && a.dtype == DType::kF32;
+  }
+
+  std::string Ref(int s) const override {
+    const Stmt& stmt = k_.stmts[s];
+    const bool narrowed = stmt.kind == Stmt::Kind::kResult && wide_.count(stmt.accumulator) != 0;
+    return narrowed ? absl::StrCat("((float)", SimdFolds::Ref(s), ")") : SimdFolds::Ref(s);
   }
 
   // --- Loads across a block ---
@@ -137,10 +152,16 @@ class RowEmitter : public SimdFolds {
       auto body = [&](const std::string& suffix) { EmitBody(piece, depth, suffix); };
       begin = EmitCopies(loop, piece, copies, begin, end, body);
     }
-    EmitSimd(piece, 1);
+    // A vector's lanes are added up one by one, and each step is rounded: to the size of a sum of their own, not of
+    // all.
+    const bool apart = AddsFloats(piece) && (copies > 1 || depth > 2);
+    const std::string suffix = apart ? "_t" : "";
+    if (apart) DeclareParts(piece, {suffix});
+    EmitSimd(piece, {suffix});
     OpenLoop(loop, begin, end);
-    EmitBody(piece, depth, "");
+    EmitBody(piece, depth, suffix);
     Close();
+    if (apart) FoldPart(piece, "", suffix);
   }
 
   void DefineAt(const Piece& piece, int depth) {
@@ -163,6 +184,7 @@ class RowEmitter : public SimdFolds {
   }
 
   std::map<const Stmt*, std::string> copied_;  // loads by what they read instead
+  std::set<int> wide_;                         // accumulators that are f64
 };
 
 }  // namespace

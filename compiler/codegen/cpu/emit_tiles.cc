@@ -43,10 +43,20 @@ class TileEmitter : public CpuText {
 
   void FindArrays() {
     bool has_stages = false;
-    for (const Item& item : k_.order) has_stages |= item.stage.has_value();
+    for (const Item& item : k_.order) {
+      has_stages |= item.stage.has_value();
+      if (item.stage) FindWide(*item.stage);
+    }
     if (!has_stages) return;
     for (size_t s = 0; s < k_.stmts.size(); ++s) {
       if (k_.stmts[s].depth == 1 && k_.stmts[s].kind != Stmt::Kind::kResult) arrays_.insert(static_cast<int>(s));
+    }
+  }
+
+  void FindWide(const Stage& stage) {
+    for (int a : stage.accumulators) {
+      const bool blocks = !stage.loops.empty() && SumsInBlocks(a, stage.loops.back());
+      if (blocks && k_.accumulators[a].dtype == ir::DType::kF32) wide_.insert(a);
     }
   }
 
@@ -54,7 +64,8 @@ class TileEmitter : public CpuText {
     for (int s : arrays_) Line(absl::StrCat(TypeName(s), " s", s, "[", k_.tile, "];"));
     for (size_t a = 0; a < k_.accumulators.size(); ++a) {
       const Accumulator& accumulator = k_.accumulators[a];
-      Line(absl::StrCat(CType(accumulator.dtype), " r", a, "[", k_.tile, "];"));
+      Line(absl::StrCat(CType(wide_.count(static_cast<int>(a)) != 0 ? ir::DType::kF64 : accumulator.dtype), " r", a,
+                        "[", k_.tile, "];"));
       if (IsArg(accumulator.op)) Line(absl::StrCat("long r", a, "i[", k_.tile, "];"));
       if (accumulator.op == Op::kReduceSum && ir::IsFloat(accumulator.dtype)) {
         Line(absl::StrCat(CType(accumulator.dtype), " p", a, "[", k_.tile, "];"));
@@ -64,7 +75,9 @@ class TileEmitter : public CpuText {
 
   std::string Ref(int s) const override {
     if (arrays_.count(s) && !local_.count(s)) return absl::StrCat("s", s, "[ci]");
-    return k_.stmts[s].kind == Stmt::Kind::kResult ? CpuText::Ref(s) + "[ci]" : CpuText::Ref(s);
+    if (k_.stmts[s].kind != Stmt::Kind::kResult) return CpuText::Ref(s);
+    const std::string result = CpuText::Ref(s) + "[ci]";
+    return wide_.count(k_.stmts[s].accumulator) != 0 ? absl::StrCat("((float)", result, ")") : result;
   }
 
   void DefineElement(int s) {
@@ -139,7 +152,8 @@ class TileEmitter : public CpuText {
   }
 
   // Long sums are made of sums of blocks: the error then grows with the square root of what it would (pairwise
-  // summation: Higham, "The accuracy of floating point summation", 1993).
+  // summation: Higham, "The accuracy of floating point summation", 1993). The blocks are added in f64, which is done so
+  // seldom that it costs nothing, and leaves the errors of blocks alone.
   void EmitPiece(const Stage& stage, const Piece& piece) {
     std::vector<int> blocked;
     for (const auto& [a, value] : piece.accumulations) {
@@ -178,6 +192,7 @@ class TileEmitter : public CpuText {
 
   std::set<int> arrays_;  // statements "s<s>" over the tile
   std::set<int> local_;   // statements of the tile loop being printed: variables
+  std::set<int> wide_;    // accumulators that are f64
 };
 
 }  // namespace

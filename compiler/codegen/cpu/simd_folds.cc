@@ -15,7 +15,7 @@ namespace {
 constexpr int kCheapBody = 14, kFairBody = 28;  // in simple operations; a function counts ten
 constexpr int64_t kLongLoop = 256;
 
-std::string Suffix(int copy) { return copy == 0 ? "" : absl::StrCat("_", copy); }
+std::string Suffix(int copy) { return absl::StrCat("_", copy); }
 
 int CostOf(const Stmt& stmt) {
   const bool function = stmt.kind == Stmt::Kind::kOp && stmt.op >= Op::kExp && stmt.op <= Op::kErfc;
@@ -38,20 +38,34 @@ std::string SimdFolds::ReductionName(const Accumulator& a) const {
   }
 }
 
-void SimdFolds::EmitSimd(const Piece& piece, int copies) {
+void SimdFolds::EmitSimd(const Piece& piece, const std::vector<std::string>& suffixes) {
   std::string clauses;
   for (const auto& [a, value] : piece.accumulations) {
     const std::string reduction = ReductionName(k_.accumulators[a]);
     if (reduction.empty()) return;  // a fold with a position: in order
     if (reduction.rfind("phr_", 0) == 0) math_.insert(absl::StrCat("ph_", reduction.substr(4)));
-    absl::StrAppend(&clauses, " reduction(", reduction, ":r", a);
-    for (int c = 1; c < copies; ++c) absl::StrAppend(&clauses, ",r", a, Suffix(c));
+    const char* separator = ":";
+    absl::StrAppend(&clauses, " reduction(", reduction);
+    for (const std::string& suffix : suffixes) {
+      absl::StrAppend(&clauses, separator, "r", a, suffix);
+      separator = ",";
+    }
     absl::StrAppend(&clauses, ")");
   }
   const bool checks =
       std::any_of(piece.body.begin(), piece.body.end(), [&](int s) { return k_.stmts[s].error_site != 0; });
   if (checks) absl::StrAppend(&clauses, " reduction(|:bad)");
   Line(absl::StrCat("#pragma omp simd", clauses));
+}
+
+bool SimdFolds::AddsFloats(const Piece& piece) const {
+  bool adds = false;
+  for (const auto& [a, value] : piece.accumulations) {
+    const Accumulator& accumulator = k_.accumulators[a];
+    if (ReductionName(accumulator).empty()) return false;
+    adds |= accumulator.op == Op::kReduceSum && ir::IsFloat(accumulator.dtype);
+  }
+  return adds;
 }
 
 int SimdFolds::CopiesOf(const Piece& piece) const {
@@ -70,15 +84,15 @@ int SimdFolds::CopiesOf(const Piece& piece) const {
   return cost <= kCheapBody && folds <= 2 ? 4 : cost <= kFairBody && folds <= 4 ? 2 : 1;
 }
 
-void SimdFolds::DeclareCopies(const Piece& piece, int copies) {
+void SimdFolds::DeclareParts(const Piece& piece, const std::vector<std::string>& suffixes) {
   for (const auto& [a, value] : piece.accumulations) {
-    for (int c = 1; c < copies; ++c) {
-      Line(absl::StrCat(CType(k_.accumulators[a].dtype), " r", a, Suffix(c), " = ", Identity(a), ";"));
+    for (const std::string& suffix : suffixes) {
+      Line(absl::StrCat(CType(k_.accumulators[a].dtype), " r", a, suffix, " = ", Identity(a), ";"));
     }
   }
 }
 
-void SimdFolds::FoldCopies(const Piece& piece, const std::string& to, const std::string& from) {
+void SimdFolds::FoldPart(const Piece& piece, const std::string& to, const std::string& from) {
   for (const auto& [a, value] : piece.accumulations) Fold(a, absl::StrCat("r", a, from), "r", to);
 }
 
@@ -89,8 +103,10 @@ std::string SimdFolds::EmitCopies(const Loop& loop, const Piece& piece, int copi
   Line(absl::StrCat("const long ", all, " = ((", end, ") - (", begin, ")) / ", 16 * copies, " * 16;"));
   // Not a multiple of a kilobyte of f32: the parts would meet in few sets of the cache.
   Line(absl::StrCat("const long ", part, " = ", all, " & 255 ? ", all, " : ", all, " > 16 ? ", all, " - 16 : 0;"));
-  DeclareCopies(piece, copies);
-  EmitSimd(piece, copies);
+  std::vector<std::string> suffixes;
+  for (int c = 0; c < copies; ++c) suffixes.push_back(Suffix(c));
+  DeclareParts(piece, suffixes);
+  EmitSimd(piece, suffixes);
   Open(absl::StrCat("for (long jc = 0; jc < ", part, "; ++jc)"));
   for (int c = 0; c < copies; ++c) {
     Open("");
@@ -100,8 +116,9 @@ std::string SimdFolds::EmitCopies(const Loop& loop, const Piece& piece, int copi
   }
   Close();
   for (int step = 1; step < copies; step *= 2) {  // pair by pair
-    for (int c = 0; c + step < copies; c += 2 * step) FoldCopies(piece, Suffix(c), Suffix(c + step));
+    for (int c = 0; c + step < copies; c += 2 * step) FoldPart(piece, Suffix(c), Suffix(c + step));
   }
+  FoldPart(piece, "", Suffix(0));
   Line(absl::StrCat("const long ", rest, " = ", begin, " + ", copies, "L * ", part, ";"));
   return rest;
 }
