@@ -27,6 +27,7 @@
 #include "compiler/schedule/delay_steps.h"
 #include "compiler/schedule/fuse.h"
 #include "compiler/schedule/layout.h"
+#include "compiler/schedule/reduce_early.h"
 #include "compiler/schedule/split_fullest.h"
 #include "compiler/support/digest.h"
 #include "compiler/support/error.h"
@@ -119,6 +120,7 @@ absl::StatusOr<BuiltPlan> ScheduleAndGenerate(const ir::Graph& graph, const Debu
   ASSIGN_OR_RETURN(schedule::Partition partition, schedule::Fuse(graph, layouts, /*merge=*/true, cpu));
   if (cpu) {
     schedule::DelaySteps(graph, layouts, partition);
+    RETURN_IF_ERROR(schedule::ReduceEarly(graph, layouts, partition));
     schedule::SplitFullest(graph, layouts, partition);
   }
   absl::StatusOr<BuiltPlan> built =

@@ -49,7 +49,7 @@ class Delayer {
     }
     if (made == 0 || first < 0) return;
     int64_t kept = 0;
-    for (Value input : memory_.InputsOf(s)) kept += EndsWith(input, s) ? memory_.BytesOf(input) : 0;
+    for (Value input : memory_.InputsOf(s)) kept += IsKept(input, s, first) ? memory_.BytesOf(input) : 0;
     if (kept >= made) return;
     const double behind = std::prev(at_.find(first))->first, label = behind + (first - behind) / 2;
     if (behind == label_[s] || label <= behind || label >= first) return;
@@ -58,10 +58,11 @@ class Delayer {
     at_[label] = s;
   }
 
-  bool EndsWith(Value input, int s) const {
+  // Would the input be over before `then` if s came earlier?
+  bool IsKept(Value input, int s, double then) const {
     const std::vector<int>& readers = memory_.ReadersOf(input);
     return readers.size() <= kManyReaders &&
-           std::all_of(readers.begin(), readers.end(), [&](int reader) { return label_[reader] <= label_[s]; });
+           std::all_of(readers.begin(), readers.end(), [&](int r) { return r == s || label_[r] < then; });
   }
 
   // The most bytes that live at the same time.

@@ -144,11 +144,12 @@ absl::Status CheckOrder(const Partition& partition) {
 
 }  // namespace
 
-absl::StatusOr<Partition> Fuse(const Graph& graph, const Layouts& layouts, bool merge, bool cpu) {
+absl::StatusOr<Partition> Fuse(const Graph& graph, const Layouts& layouts, bool merge, bool cpu,
+                               const std::set<Value>& apart) {
   const Roots roots = FindRoots(graph, layouts, /*store_padding=*/!cpu);
   Groups groups(graph, layouts, roots);
   if (merge) {
-    MergeIntoConsumers(groups);
+    MergeIntoConsumers(groups, apart);
     MergeSiblings(groups, /*by_producer=*/false);
   }
   if (merge && cpu) {

@@ -2,6 +2,7 @@
 #define PREHEAT_COMPILER_SCHEDULE_FUSE_H_
 
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -50,7 +51,9 @@ struct Partition {
 //
 // With `merge` off every root is a region of its own: slower, but free of every rule above. `cpu`: the target's emitter
 // can have regions with a block, and its loops leave padding out where they read windows; others read it from memory.
-absl::StatusOr<Partition> Fuse(const ir::Graph& graph, const Layouts& layouts, bool merge = true, bool cpu = true);
+// Roots in `apart` are not merged into regions that read them.
+absl::StatusOr<Partition> Fuse(const ir::Graph& graph, const Layouts& layouts, bool merge = true, bool cpu = true,
+                               const std::set<ir::Value>& apart = {});
 
 // The value whose memory an operand of a call or node kernel is read from: the base of the views on it where they
 // are affine in memory, the operand itself otherwise.

@@ -15,7 +15,7 @@ constexpr int64_t kLargeRegion = 1 << 16;
 
 class ConsumerMerge {
  public:
-  explicit ConsumerMerge(Groups& groups) : g_(groups) {}
+  ConsumerMerge(Groups& groups, const std::set<ir::Value>& apart) : g_(groups), apart_(apart) {}
 
   // Consumers come after producers in graph order; going forward, a producer has already absorbed its own.
   void Run() {
@@ -36,6 +36,9 @@ class ConsumerMerge {
   bool TryMerge(int p, int c) {
     Group &producer = g_[p], &consumer = g_[c];
     if (producer.call || consumer.call) return false;
+    for (ir::Value root : producer.roots) {
+      if (apart_.count(root) != 0) return false;
+    }
     if (producer.nodes + consumer.nodes > kMaxRegionNodes) return false;
     RegionKind kind = consumer.kind;
     Expr outer = consumer.outer;
@@ -96,10 +99,11 @@ class ConsumerMerge {
   }
 
   Groups& g_;
+  const std::set<ir::Value>& apart_;
 };
 
 }  // namespace
 
-void MergeIntoConsumers(Groups& groups) { ConsumerMerge(groups).Run(); }
+void MergeIntoConsumers(Groups& groups, const std::set<ir::Value>& apart) { ConsumerMerge(groups, apart).Run(); }
 
 }  // namespace preheat::schedule

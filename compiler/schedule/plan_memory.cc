@@ -12,6 +12,8 @@ using ir::Expr;
 namespace {
 
 constexpr size_t kMostReordered = 4096;  // buffers for which other orders are tried
+constexpr size_t kMostMoves = 64;        // of the highest buffer to the front of the order
+constexpr size_t kMostMoveWork = size_t{1} << 24;
 
 Expr Aligned(const Expr& bytes) { return Expr::CeilDiv(bytes, kBufferAlignment) * kBufferAlignment; }
 
@@ -92,8 +94,23 @@ Ranks OtherRanks(const std::vector<int64_t>& sizes, const std::vector<const Life
   return ranks;
 }
 
+// Places again and again, each time with the buffer that lies highest before all others, as long as that may help.
+Places MoveHighest(std::vector<size_t> order, const std::vector<int64_t>& sizes,
+                   const std::vector<const Lifetime*>& lives, int64_t least, Places best) {
+  const size_t moves = std::min(kMostMoves, kMostMoveWork / (order.size() * order.size()));
+  Places now = best;
+  for (size_t move = 0; move < moves && best.total > least; ++move) {
+    const auto highest =
+        std::find_if(order.begin(), order.end(), [&](size_t i) { return now.offsets[i] + sizes[i] == now.total; });
+    std::rotate(order.begin(), highest, highest + 1);
+    now = PlaceInOrder(order, sizes, lives);
+    if (now.total < best.total) best = now;
+  }
+  return best;
+}
+
 // The largest first. Where that leaves gaps at the fullest step, other orders are tried: those first that live in a
-// crowd, or long, or take much for long, or end late.
+// crowd, or long, or take much for long, or end late; then the best of these with a few buffers moved to its front.
 Places Place(const std::vector<int64_t>& sizes, const std::vector<const Lifetime*>& lives) {
   std::vector<size_t> order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
@@ -101,14 +118,15 @@ Places Place(const std::vector<int64_t>& sizes, const std::vector<const Lifetime
   Places best = PlaceInOrder(order, sizes, lives);
   const int64_t least = Fullest(sizes, lives);
   if (best.total == least || sizes.size() > kMostReordered) return best;
+  std::vector<size_t> best_order = order;
   for (const std::vector<int64_t>& rank : OtherRanks(sizes, lives)) {
     std::vector<size_t> other = order;
     std::stable_sort(other.begin(), other.end(), [&](size_t a, size_t b) { return rank[a] > rank[b]; });
     Places places = PlaceInOrder(other, sizes, lives);
-    if (places.total < best.total) best = std::move(places);
-    if (best.total == least) break;
+    if (places.total < best.total) best = std::move(places), best_order = std::move(other);
+    if (best.total == least) return best;
   }
-  return best;
+  return MoveHighest(std::move(best_order), sizes, lives, least, std::move(best));
 }
 
 // A size as a number times what it has of symbols: 4096*d0 is 4096 times d0, a constant that many times 1.

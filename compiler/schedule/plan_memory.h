@@ -23,8 +23,8 @@ struct Arena {
 
 // Places buffers so that no two that live at once overlap: the largest first, each at the lowest gap (the
 // greedy-by-size method of Pisarchyk and Lee, 2020). Where that takes more than what lives at the fullest step, a few
-// other orders are tried and the best is kept. Symbolic sizes are compared where they are multiples of the same
-// (4096*d0 and 512*d0); those of each kind have a part of the arena of their own.
+// other orders are tried and the best is kept, with buffers moved where that helps. Symbolic sizes are compared where
+// they are multiples of the same (4096*d0 and 512*d0); those of each kind have a part of the arena of their own.
 Arena PlanMemory(const std::vector<Lifetime>& lifetimes);
 
 }  // namespace preheat::schedule

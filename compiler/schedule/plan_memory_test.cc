@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
 #include <vector>
 
 namespace preheat::schedule {
@@ -32,6 +34,23 @@ TEST(PlanMemory, OtherOrdersLeaveFewerGaps) {
       EXPECT_TRUE(a + *lives[i].bytes.constant() <= b || b + *lives[j].bytes.constant() <= a) << i << " and " << j;
     }
   }
+}
+
+// Over many random sets, gaps cost a few thousandths of what lives at the fullest step.
+TEST(PlanMemory, FewGapsAreLeft) {
+  std::mt19937 random(1);
+  double sum = 0;
+  for (int set = 0; set < 100; ++set) {
+    std::vector<Lifetime> lives;
+    std::vector<int64_t> live(40, 0);
+    for (int i = 0; i < 40; ++i) {
+      const int64_t bytes = int64_t{64} << (random() % 6);
+      lives.push_back({bytes, i, std::min<int>(39, i + 1 + random() % 6)});
+      for (int step = i; step <= lives.back().last; ++step) live[step] += bytes;
+    }
+    sum += static_cast<double>(*PlanMemory(lives).bytes.constant()) / *std::max_element(live.begin(), live.end());
+  }
+  EXPECT_LT(sum / 100, 1.004);
 }
 
 // Two of 512*d0 lie where one of 1024*d0 was, whatever d0 is.
