@@ -22,6 +22,13 @@ size_t IntervalRank(size_t n) {
   return rank;
 }
 
+// Every second value from `first` on.
+std::vector<double> Half(const std::vector<double>& values, size_t first) {
+  std::vector<double> half;
+  for (size_t i = first; i < values.size(); i += 2) half.push_back(values[i]);
+  return half;
+}
+
 }  // namespace
 
 double Median(std::vector<double> values) {
@@ -38,6 +45,19 @@ Ratio MedianRatio(const std::vector<double>& a, const std::vector<double>& b) {
   const size_t rank = IntervalRank(ratios.size());
   if (rank == 0) return {ratios.empty() ? 1 : Median(ratios), 0, std::numeric_limits<double>::infinity()};
   return {Median(ratios), ratios[rank - 1], ratios[ratios.size() - rank]};
+}
+
+double FastestRatio(const std::vector<std::vector<double>>& times) {
+  if (times.empty() || times[0].size() < 4) return 1;
+  double sum = 0;
+  for (const size_t chooses : {0, 1}) {
+    size_t fastest = 0;
+    for (size_t i = 1; i < times.size(); ++i) {
+      if (Median(Half(times[i], chooses)) < Median(Half(times[fastest], chooses))) fastest = i;
+    }
+    sum += fastest == 0 ? 1 : MedianRatio(Half(times[fastest], 1 - chooses), Half(times[0], 1 - chooses)).value;
+  }
+  return std::min(1.0, sum / 2);
 }
 
 }  // namespace preheat::autotune

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
+#include <vector>
 
 namespace preheat::autotune {
 namespace {
@@ -45,6 +47,41 @@ TEST(Statistics, NoiseIsSeldomTakenForSpeed) {
     fooled += MedianRatio(a, b).high < 1;
   }
   EXPECT_LT(fooled, 2000 * 0.035);
+}
+
+std::vector<std::vector<double>> Noisy(const std::vector<double>& medians, int rounds, std::mt19937_64& random) {
+  std::lognormal_distribution<double> noise(0, 0.2);
+  std::vector<std::vector<double>> times(medians.size());
+  for (int round = 0; round < rounds; ++round) {
+    for (size_t i = 0; i < medians.size(); ++i) times[i].push_back(medians[i] * noise(random));
+  }
+  return times;
+}
+
+// Eight equal things: the least median lies 6% below the first's as a rule, and is no faster.
+TEST(Statistics, TheFastestOfEqualsIsNoFaster) {
+  std::mt19937_64 random(7);
+  double least = 0, split = 0;
+  constexpr int kExperiments = 400;
+  for (int experiment = 0; experiment < kExperiments; ++experiment) {
+    const auto times = Noisy(std::vector<double>(8, 5.0), 31, random);
+    double fastest = Median(times[0]);
+    for (const auto& one : times) fastest = std::min(fastest, Median(one));
+    least += fastest / Median(times[0]) / kExperiments;
+    split += FastestRatio(times) / kExperiments;
+  }
+  EXPECT_LT(least, 0.95);
+  EXPECT_GT(split, 0.97);
+}
+
+TEST(Statistics, OneThatIsFasterIsFound) {
+  std::mt19937_64 random(7);
+  double ratio = 0;
+  for (int experiment = 0; experiment < 200; ++experiment) ratio += FastestRatio(Noisy({5, 6, 4, 5}, 31, random)) / 200;
+  EXPECT_NEAR(ratio, 0.8, 0.02);
+  EXPECT_EQ(FastestRatio({{4, 4, 4, 4}, {2, 2, 2, 2}}), 0.5);
+  EXPECT_EQ(FastestRatio({{2, 2, 2, 2}, {4, 4, 4, 4}}), 1);
+  EXPECT_EQ(FastestRatio({{4, 4, 4}, {2, 2, 2}}), 1);  // too few to tell
 }
 
 }  // namespace

@@ -161,15 +161,16 @@ class Tuner {
     site.name = name;
     site.candidates = static_cast<int>(list.size()) + 1;
     const std::vector<double> base = TimesOf(steps_[name], rounds.steps[0]);
-    site.default_us = site.best_us = Median(base);
+    site.default_us = Median(base);
+    std::vector<std::vector<double>> all = {base};
     for (size_t k = 0; k < list.size(); ++k) {
-      const std::vector<double> times = TimesOf(steps_[name], rounds.steps[k + 1]);
-      site.best_us = std::min(site.best_us, Median(times));
-      const Ratio ratio = MedianRatio(times, base);
+      all.push_back(TimesOf(steps_[name], rounds.steps[k + 1]));
+      const Ratio ratio = MedianRatio(all.back(), base);
       if (ratio.high >= kWorthwhile || ratio.value >= site.ratio.value) continue;
       site.ratio = ratio;
       site.schedule = codegen::ScheduleText(list[k]);
     }
+    site.best_us = site.default_us * FastestRatio(all);
     return site;
   }
 

@@ -17,7 +17,7 @@ struct SiteResult {
   std::string schedule = "default";  // the one chosen
   int candidates = 1;                // measured, the default among them
   double default_us = 0;             // medians, in one run of the program
-  double best_us = 0;                // of the fastest candidate, chosen or not
+  double best_us = 0;                // of the fastest candidate, chosen or not: by FastestRatio
   Ratio ratio;                       // of the one chosen
   bool from_record = false;          // measured before, for another program or an earlier generation
 };
