@@ -380,5 +380,21 @@ TEST(Providers, FewPositionsGoToTheOwnLoopsUnlessInGroups) {
   }
 }
 
+// A network's gates: one pixel, small filters. With more positions the copy is worth it.
+TEST(Providers, SmallFiltersOfOnePositionGoToTheOwnLoops) {
+  const int32_t f32 = static_cast<int32_t>(DType::kF32);
+  for (int64_t width : {1, 7}) {
+    CallSpec call;
+    call.op = PREHEAT_LIB_CONV;
+    call.operands[0] = {f32, {1, 96, 1, width}, {96 * width, 1, 96 * width, 96}};
+    call.operands[1] = {f32, {4, 96, 1, 1}, {96, 1, 1, 1}};
+    call.result = {f32, {1, 4, 1, width}, {4 * width, 1, 4 * width, 4}};
+    call.stride = {1, 1}, call.padding = {0, 0}, call.dilation = {1, 1};
+    absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = Prepare(call, "");
+    ASSERT_TRUE(prepared.ok()) << prepared.status();
+    EXPECT_EQ((*prepared)->provider(), width == 1 ? "loops" : "onednn");
+  }
+}
+
 }  // namespace
 }  // namespace preheat::library
