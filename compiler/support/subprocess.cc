@@ -73,7 +73,11 @@ absl::StatusOr<std::unique_ptr<Subprocess>> Subprocess::Start(const std::vector<
   posix_spawnattr_setpgroup(&arguments.attributes, 0);
   posix_spawnattr_setflags(&arguments.attributes,
                            POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  posix_spawn_file_actions_addopen(&arguments.files, 0, "/dev/null", O_RDONLY, 0);
+  if (options.input >= 0) {
+    posix_spawn_file_actions_adddup2(&arguments.files, options.input, 0);
+  } else {
+    posix_spawn_file_actions_addopen(&arguments.files, 0, "/dev/null", O_RDONLY, 0);
+  }
   if (!options.log_file.empty()) {
     posix_spawn_file_actions_addopen(&arguments.files, 1, options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND,
                                      0644);

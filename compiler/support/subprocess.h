@@ -14,6 +14,7 @@
 namespace preheat {
 
 struct SubprocessOptions {
+  int input = -1;                                  // a file of this process that is the child's stdin; -1: nothing
   std::string log_file;                            // stdout and stderr are appended there; empty: inherited
   std::map<std::string, std::string> environment;  // set for the child, beside what this process has
 };

@@ -21,6 +21,19 @@ TEST(Subprocess, TellsHowItEnded) {
   EXPECT_EQ(end.ToString(), "exit status 3");
 }
 
+TEST(Subprocess, ReadsWhatItIsGiven) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  SubprocessOptions options;
+  options.input = ends[0];
+  auto process = Subprocess::Start({"sh", "-c", "read status; exit $status"}, options);
+  close(ends[0]);
+  ASSERT_TRUE(process.ok()) << process.status();
+  EXPECT_EQ(write(ends[1], "5\n", 2), 2);
+  close(ends[1]);
+  EXPECT_EQ((*process)->Wait().exit_code, 5);
+}
+
 // Gone, or dead and not yet reaped by whoever inherited it.
 bool IsDead(const std::string& pid) {
   std::string number, name, state;

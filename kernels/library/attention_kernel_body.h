@@ -99,34 +99,11 @@ void Differentiate(int64_t n, float log_sum, float dot, float* scores, float* pr
   }
 }
 
-// RunRows for panels of nr columns, of which the first vectors are computed.
-template <int Rows, int Vectors, bool Adds>
-void RunPart(int64_t depth, const float* a, int64_t lda, const float* b, float* c, int64_t ldc) {
-  Floats sums[Rows][Vectors] = {};
-  for (int64_t k = 0; k < depth; ++k, b += 2 * kFloats) {
-    Floats right[Vectors];
-#pragma GCC unroll 2
-    for (int j = 0; j < Vectors; ++j) right[j] = *reinterpret_cast<const Floats*>(b + j * kFloats);
-#pragma GCC unroll 16
-    for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 2
-      for (int j = 0; j < Vectors; ++j) sums[i][j] += a[i * lda + k] * right[j];
-    }
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 2
-    for (int j = 0; j < Vectors; ++j) {
-      Floats& to = *reinterpret_cast<Floats*>(c + i * ldc + j * kFloats);
-      to = Adds ? to + sums[i][j] : sums[i][j];
-    }
-  }
-}
-
+// Of panels of two vectors of columns, as many as are needed.
 template <int Rows, bool Adds>
 void RunColumnsOf(int64_t columns, int64_t depth, const float* a, int64_t lda, const float* b, float* c, int64_t ldc) {
-  if (columns > kFloats) return RunPart<Rows, 2, Adds>(depth, a, lda, b, c, ldc);
-  RunPart<Rows, 1, Adds>(depth, a, lda, b, c, ldc);
+  if (columns > kFloats) return RunRows<float, Rows, 2, Adds>(depth, a, lda, b, c, ldc);
+  RunRows<float, Rows, 1, Adds, 2>(depth, a, lda, b, c, ldc);
 }
 
 template <bool Adds>

@@ -27,12 +27,13 @@ void Run(int64_t depth, const T* a, const T* b, T* c, int64_t ldc) {
   }
 }
 
-template <typename T, int Rows, int Vectors, bool Adds = true>
+// `Panel`: vectors from one row of b to the next, of which the first are used.
+template <typename T, int Rows, int Vectors, bool Adds = true, int Panel = Vectors>
 void RunRows(int64_t depth, const T* a, int64_t lda, const T* b, T* c, int64_t ldc) {
   typedef T Vector __attribute__((vector_size(PREHEAT_VECTOR_BYTES), may_alias));
   constexpr int kLanes = PREHEAT_VECTOR_BYTES / sizeof(T);
   Vector sums[Rows][Vectors] = {};
-  for (int64_t k = 0; k < depth; ++k, b += Vectors * kLanes) {
+  for (int64_t k = 0; k < depth; ++k, b += Panel * kLanes) {
     Vector right[Vectors];
 #pragma GCC unroll 8
     for (int j = 0; j < Vectors; ++j) right[j] = *reinterpret_cast<const Vector*>(b + j * kLanes);

@@ -76,16 +76,11 @@ def _without_digests() -> contextlib.AbstractContextManager[Any]:
     threads ask for meanwhile, stays as it is."""
     from torch._inductor import codecache
 
-    thread = threading.get_ident()
-
-    def here(ours: Callable[[], Any], original: Callable[[], Any]) -> Callable[[], Any]:
-        return lambda: ours() if threading.get_ident() == thread else original()
-
     patched = contextlib.ExitStack()
-    system = here(_system, codecache.CacheBase.get_system)
+    system = _here(_system, codecache.CacheBase.get_system)
     patched.enter_context(mock.patch.object(codecache.CacheBase, "get_system", staticmethod(system)))
     if _is_release():
-        patched.enter_context(mock.patch.object(codecache, "torch_key", here(_torch, codecache.torch_key)))
+        patched.enter_context(mock.patch.object(codecache, "torch_key", _here(_torch, codecache.torch_key)))
     return patched
 
 
@@ -97,12 +92,14 @@ def _without_components() -> contextlib.AbstractContextManager[Any]:
 
     if os.environ.get("TORCH_TRACE") or autograd_cache.log.isEnabledFor(logging.DEBUG):
         return contextlib.nullcontext()
-    thread, original = threading.get_ident(), codecache.FxGraphCachePickler.debug_lines
+    pickler = codecache.FxGraphCachePickler
+    return mock.patch.object(pickler, "debug_lines", _here(lambda *_: [], pickler.debug_lines))
 
-    def debug_lines(pickler: Any, inputs: Any) -> list[str]:
-        return [] if threading.get_ident() == thread else original(pickler, inputs)
 
-    return mock.patch.object(codecache.FxGraphCachePickler, "debug_lines", debug_lines)
+def _here(ours: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """Ours for this thread, what was there for all others, which may compile for Inductor meanwhile."""
+    thread = threading.get_ident()
+    return lambda *given: ours(*given) if threading.get_ident() == thread else original(*given)
 
 
 def _is_release() -> bool:

@@ -1,9 +1,6 @@
 #include "compiler/codegen/cuda/nvrtc_helpers.h"
 
-#include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,21 +19,6 @@ namespace {
 constexpr int kMostHelpers = 16;
 constexpr int kLeastProcessors = 4;
 
-// The process with `its` end of a socket as its standard input; -1 where it does not start.
-pid_t Spawn(const std::string& program, int its) {
-  posix_spawn_file_actions_t actions;
-  if (posix_spawn_file_actions_init(&actions) != 0) return -1;
-  pid_t pid = -1;
-  std::string name = program;
-  char* arguments[] = {name.data(), nullptr};
-  if (posix_spawn_file_actions_adddup2(&actions, its, STDIN_FILENO) != 0 ||
-      posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments, environ) != 0) {
-    pid = -1;
-  }
-  posix_spawn_file_actions_destroy(&actions);
-  return pid;
-}
-
 std::string ProgramBesideThis() {
   std::error_code failed;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failed);
@@ -51,25 +33,21 @@ int MostHelpers() {
 }  // namespace
 
 std::unique_ptr<NvrtcHelper> NvrtcHelper::Start(const std::string& program, const std::string& version) {
-  std::error_code failed;
-  if (!std::filesystem::exists(program, failed)) return nullptr;
   int ends[2];  // ours ends with this process, and no other process we start has it
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return nullptr;
-  const pid_t pid = Spawn(program, ends[1]);
+  SubprocessOptions options;
+  options.input = ends[1];
+  absl::StatusOr<std::unique_ptr<Subprocess>> process = Subprocess::Start({program}, options);
   close(ends[1]);
-  if (pid < 0) {
+  if (!process.ok()) {
     close(ends[0]);
     return nullptr;
   }
-  std::unique_ptr<NvrtcHelper> helper(new NvrtcHelper(ends[0], pid));
+  std::unique_ptr<NvrtcHelper> helper(new NvrtcHelper(ends[0], *std::move(process)));
   return ReceiveFrame(ends[0]) == version ? std::move(helper) : nullptr;
 }
 
-NvrtcHelper::~NvrtcHelper() {
-  close(socket_);
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
-}
+NvrtcHelper::~NvrtcHelper() { close(socket_); }
 
 std::optional<Cubin> NvrtcHelper::Compile(const std::string& source, const std::vector<std::string>& flags) {
   std::optional<std::string> numbers, bytes;

@@ -1,5 +1,4 @@
 #include <malloc.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <optional>
@@ -14,7 +13,6 @@
 // Compiles kernels for the process that started it, over its standard input, a socket: nvrtc_wire.h. Ends with it.
 int main() {
   using namespace preheat::codegen;
-  signal(SIGINT, SIG_IGN);  // a terminal's goes to the whole group: who started this one decides
   // NVRTC takes and gives back the same hundred megabytes for every kernel; each page of it costs a fault.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 512 << 20);
