@@ -18,6 +18,7 @@
 #include "compiler/passes/fold_narrow_norms.h"
 #include "compiler/passes/form_attention.h"
 #include "compiler/passes/form_library_epilogues.h"
+#include "compiler/passes/keep_channels_last.h"
 #include "compiler/passes/lay_out_convolutions.h"
 #include "compiler/passes/merge_matmul_views.h"
 #include "compiler/passes/multiply_patches.h"
@@ -69,6 +70,7 @@ constexpr Pass kPasses[] = {
     {"eliminate_dead_code", "at the end: what was replaced goes", EliminateDeadCode},
     {"store_block_operands", "behind simplify, which would take its copies for nothing", StoreBlockOperands},
     {"store_swapped_inputs", "behind simplify, for the same reason", StoreSwappedInputs},
+    {"keep_channels_last", "last: simplify would take its views for nothing", KeepChannelsLast, For::kCpu},
     {"lay_out_convolutions", "last: simplify would take its copies for nothing", LayOutConvolutions, For::kGpu},
 };
 
