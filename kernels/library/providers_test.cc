@@ -1,6 +1,7 @@
 #include "kernels/library/providers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <string>
 
@@ -359,6 +360,70 @@ TEST(Providers, InfinitiesStay) {
     for (int64_t i = 0; i < 40; ++i) {
       const double want = i / 8 % 2 == 1 ? -INFINITY : static_cast<double>(-k);
       EXPECT_EQ(result.Get(i), want) << (*prepared)->provider() << ", " << k << " products, element " << i;
+    }
+  }
+}
+
+// A 3 by 3 convolution of images with `in` channels, everything row-major.
+CallSpec RowMajorConvolution(int64_t in) {
+  const int32_t f32 = static_cast<int32_t>(DType::kF32);
+  CallSpec call;
+  call.op = PREHEAT_LIB_CONV;
+  call.operands[0] = {f32, {2, in, 10, 10}, {100 * in, 100, 10, 1}};
+  call.operands[1] = {f32, {32, in, 3, 3}, {9 * in, 9, 3, 1}};
+  call.result = {f32, {2, 32, 10, 10}, {3200, 100, 10, 1}};
+  call.stride = {1, 1}, call.padding = {1, 1}, call.dilation = {1, 1};
+  return call;
+}
+
+// The error in root mean square, of results of about 1.
+double ErrorOf(const HostData& result, const NaiveResult& want) {
+  double squares = 0;
+  for (size_t i = 0; i < want.values.size(); ++i) {
+    squares += std::pow(result.Get(static_cast<int64_t>(i)) - want.values[i], 2);
+  }
+  return std::sqrt(squares / static_cast<double>(want.values.size()));
+}
+
+// One sum over all 9 * 256 products is 5.8e-7 off, sums over 16 channels each are 1.7e-7.
+TEST(Providers, RowMajorConvolutionsSumChannelsInBlocks) {
+  if (ProviderNames().front() != "onednn" || !HostHas("x86-64-v4")) GTEST_SKIP() << "AVX-512 and oneDNN only";
+  const CallSpec call = RowMajorConvolution(256);
+  Random random(1);
+  std::normal_distribution<double> normal;
+  HostData a(call.operands[0]), b(call.operands[1]), result(call.result);
+  for (int64_t i = 0; i < 2 * 256 * 100; ++i) a.Set(i, normal(random));
+  for (int64_t i = 0; i < 32 * 256 * 9; ++i) b.Set(i, normal(random) / std::sqrt(256 * 9));
+  absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = Prepare(call, "");
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  EXPECT_EQ((*prepared)->provider(), "onednn");
+  RunOnce(**prepared, a, b, {}, result);
+  EXPECT_LT(ErrorOf(result, Naive(call, a, b, {})), 2.5e-7);
+}
+
+// With what follows them, an image of few channels, and a residual that lies otherwise.
+TEST(Providers, RowMajorConvolutionsOfWholeBlocksComputeTheDefinition) {
+  for (int64_t in : {1, 3, 16, 48}) {
+    for (int32_t frozen : {0, 1}) {
+      CallSpec call = RowMajorConvolution(in);
+      call.frozen[1] = frozen;
+      TensorSpec residual = call.result;
+      residual.strides = {3200, 1, 320, 32};
+      call.epilogue = {
+          {PREHEAT_LIB_BIAS, {call.result.dtype, {32}, {1}}}, {PREHEAT_LIB_RESIDUAL, residual}, {PREHEAT_LIB_RELU, {}}};
+      Random random(static_cast<unsigned>(in));
+      const HostData a = Filled(random, call.operands[0]), b = Filled(random, call.operands[1]);
+      std::vector<HostData> epilogue;
+      for (const EpilogueSpec& step : call.epilogue) {
+        TensorSpec spec = step.operand;
+        spec.dtype = call.result.dtype;
+        epilogue.push_back(Filled(random, spec));
+      }
+      HostData result(call.result);
+      absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = Prepare(call, "");
+      ASSERT_TRUE(prepared.ok()) << prepared.status();
+      RunOnce(**prepared, a, b, epilogue, result);
+      Judge(call, result, Naive(call, a, b, epilogue));
     }
   }
 }
