@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/cuda/batch_kernels.h"
+#include "compiler/codegen/kernel_cost.h"
 #include "compiler/plan_builder.h"
 #include "compiler/support/digest.h"
 #include "compiler/support/status_macros.h"
@@ -17,8 +18,6 @@ using ir::Node;
 using ir::Value;
 
 namespace {
-
-constexpr int64_t kElementsPerThread = 8192;  // least work worth a thread
 
 const char* RegionName(schedule::RegionKind kind) {
   switch (kind) {
@@ -42,7 +41,9 @@ void PlanBuilder::AddSite(const schedule::Region& region, RegionKernel made) {
     if (other.ok()) made = *std::move(other);
   }
   const int64_t grain = GrainOf(*made.kernel, schedule);
-  site.variant = absl::StrCat(made.kernel->code.symbol, " ", grain);
+  const auto extent = made.kernel->loops.extent.constant();
+  site.variant = extent ? made.kernel->code.symbol : absl::StrCat(made.kernel->code.symbol, " ", grain);
+  if (extent) site.threads = std::max<int64_t>(1, *extent / grain);
   const size_t before = plan().steps.size();
   AddKernel(made, nullptr, /*prologue=*/false, grain);
   if (plan().steps.size() == before) return;  // it has joined the step before, which is a site already
@@ -60,9 +61,8 @@ const std::string& PlanBuilder::SiteIdentity(const GeneratedKernel& kernel) {
 }
 
 int64_t PlanBuilder::GrainOf(const GeneratedKernel& kernel, const codegen::Schedule& schedule) {
-  const int64_t elements = codegen::KnobValue(schedule, "grain").value_or(kElementsPerThread);
-  auto work = kernel.loops.work.constant();
-  return work && *work > 0 ? std::max<int64_t>(1, elements / *work) : 1;
+  const int64_t least = codegen::KnobValue(schedule, "thread_ns").value_or(codegen::kWorthAThread);
+  return codegen::GrainFor(kernel.loops, least);
 }
 
 void PlanBuilder::AddKernel(const RegionKernel& made, const uint32_t* target, bool prologue, int64_t grain) {

@@ -21,7 +21,8 @@ struct Site {
   size_t step = 0;       // of plan.steps
   std::string name;      // codegen::Schedules has it under this name, whatever schedule it has now
   std::string identity;  // equal for sites, of any program, that do the same work in the same way by default
-  std::string variant;   // what is run now: equal exactly when the same would be measured
+  std::string variant;   // what is run now: with as many threads, equal exactly when the same would be measured
+  int64_t threads = 1;   // of a kernel: that it may have; more of them are left idle
 };
 
 // What a report says of a kernel step.

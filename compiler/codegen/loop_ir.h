@@ -153,7 +153,7 @@ struct Kernel {
   std::vector<ScratchArray> scratch;
   std::vector<Item> order;
   bool checks = false;        // may set the error word
-  int copies = 0, width = 0;  // of Choices: what the emitter for CPUs is told
+  int copies = 0, width = 0;  // of Choices: what the emitter for CPUs is told; width 0: the target's own
 };
 
 }  // namespace preheat::codegen

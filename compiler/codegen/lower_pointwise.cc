@@ -77,7 +77,7 @@ class PointwiseLowering : private StageBuilder {
     }
     if (whole) {
       kernel_.tile_loop = Loop{stage.loops[0].var, stage.loops[0].size};
-      kernel_.tile = choices_.flat_tile;
+      kernel_.tile = TileFor(choices_.flat_tile, stage.loops[0].size);
       kernel_.extent = Expr::CeilDiv(stage.loops[0].size, kernel_.tile);
       kernel_.work = kernel_.tile;
       MoveToItem(stage);

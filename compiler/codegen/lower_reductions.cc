@@ -131,7 +131,7 @@ class ReductionLowering : private StageBuilder {
       Expr last = sizes.empty() ? Expr(1) : sizes.back();
       if (!sizes.empty()) sizes.pop_back();
       kernel_.tile_loop = Loop{"c", last};
-      kernel_.tile = choices_.tile;
+      kernel_.tile = TileFor(choices_.tile, last);
     }
     kernel_.outer = MakeLoops("a", sizes, 0);
     for (const Loop& loop : kernel_.outer) outer_index_.push_back(Expr::Symbol(loop.var));

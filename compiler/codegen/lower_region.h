@@ -17,11 +17,12 @@ using StridesFn = std::function<std::vector<ir::Expr>(ir::Value)>;
 struct Choices {
   int tile = 256;            // elements of a tile in a tiled kernel that reduces
   int flat_tile = 4096;      // of one that does not
+  bool fit = true;           // tiles of equal length, none larger than all there is
   int line = 64, run = 128;  // of a block where something is transposed: elements loaded and stored in a row; a block
                              // of f32 is a first-level cache
   int keep = 1;              // rows keep costly values for later stages; 0: each stage computes them again
   int copies = 0;            // parts of a long fold that run side by side; 0: by what the fold does
-  int width = 0;             // bits of the vectors that the host compiler prefers; 0: the target's
+  int width = 0;             // bits of the vectors that the host compiler prefers; 0: by the lengths of loops
 };
 
 // One store of a region: a value and the layout of the memory it goes to.

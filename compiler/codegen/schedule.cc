@@ -27,10 +27,10 @@ const std::vector<ChoiceKnob>& ChoiceKnobs() {
 
 const std::vector<Knob>& AllKnobs() {
   static const auto* knobs = new std::vector<Knob>{
-      // Bits of the vectors that the host compiler prefers.
+      // Bits of the vectors that the host compiler prefers, on x86-64-v4; the others have no more than 256.
       {"width", DeviceKind::kCpu, {"256", "512"}},
       // Elements of a tile in a kernel that reduces along the other dimension, and in one that does not reduce.
-      {"tile", DeviceKind::kCpu, {"64", "128", "512"}},
+      {"tile", DeviceKind::kCpu, {"64", "128", "256", "512"}},
       {"flat_tile", DeviceKind::kCpu, {"1024", "16384"}},
       // Elements of a side of the block in which something is transposed.
       {"block", DeviceKind::kCpu, {"32", "64"}},
@@ -38,8 +38,8 @@ const std::vector<Knob>& AllKnobs() {
       {"copies", DeviceKind::kCpu, {"1", "2", "4", "8"}},
       // 0: costly values of a row are computed again in each stage rather than kept.
       {"keep", DeviceKind::kCpu, {"0"}},
-      // Elements worth a thread.
-      {"grain", DeviceKind::kCpu, {"2048", "65536"}},
+      // Nanoseconds of estimated work worth a thread.
+      {"thread_ns", DeviceKind::kCpu, {"1000", "10000"}},
       // Who runs a library call.
       {"provider", DeviceKind::kCpu, {"loops", "onednn"}},
   };

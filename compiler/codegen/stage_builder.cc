@@ -87,6 +87,13 @@ absl::StatusOr<Kernel> StageBuilder::TakeKernel() {
   return std::move(kernel_);
 }
 
+int StageBuilder::TileFor(int most, const Expr& size) const {
+  const auto all = size.constant();
+  if (!choices_.fit || !all || *all == 0) return most;
+  const int64_t tiles = (*all + most - 1) / most;
+  return static_cast<int>(((*all + tiles - 1) / tiles + 15) / 16 * 16);
+}
+
 std::vector<Loop> StageBuilder::MakeLoops(const std::string& prefix, const std::vector<Expr>& sizes, int depth) {
   std::vector<Loop> loops;
   for (const Expr& size : sizes) {

@@ -34,6 +34,10 @@ class StageBuilder : protected ScalarBuilder {
   // The kernel, or what went wrong; its symbols are noted. Nothing may follow.
   absl::StatusOr<Kernel> TakeKernel();
 
+  // Elements of a tile over `size` where there may be `most`: the tiles are equally long but for what 16, a vector of
+  // any kind, leaves over.
+  int TileFor(int most, const ir::Expr& size) const;
+
   const schedule::Region& region_;
   const std::vector<Target>& targets_;
   const Choices choices_;

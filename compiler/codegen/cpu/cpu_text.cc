@@ -64,7 +64,7 @@ std::string CpuText::TargetPragma() const {
     return s.kind == Stmt::Kind::kLoad && s.predicate >= 0 && s.depth > 0;
   });
   if (masked) options.push_back("no-avx512f");
-  if (k_.width > 0) options.push_back(absl::StrCat("prefer-vector-width=", k_.width));
+  if (k_.width > 0 && !masked) options.push_back(absl::StrCat("prefer-vector-width=", k_.width));
   return options.empty() ? "" : absl::StrCat("#pragma GCC target(\"", absl::StrJoin(options, ","), "\")\n");
 }
 

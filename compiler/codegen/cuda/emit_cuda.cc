@@ -50,6 +50,7 @@ Choices CudaChoices() {
   Choices choices;
   choices.tile = kColumns;
   choices.flat_tile = kFlatTile;
+  choices.fit = false;  // threads are counted by tiles
   choices.line = choices.run = kTransposeBlock;
   choices.keep = false;  // a GPU computes sooner than it fetches from memory that all rows in flight share
   return choices;
