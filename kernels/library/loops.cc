@@ -75,6 +75,9 @@ constexpr int64_t kRowTile = 512;    // rows of a tile at most
 constexpr int64_t kRowPanels = int64_t{1}
                                << 15;  // elements of the right operand packed at once: half a second-level cache
 
+// One column: each element of the left operand is read for one multiplication, which takes longer than that.
+constexpr int64_t kReadsWorthAThread = kWorthAThread / 4;
+
 constexpr int64_t kNothing = -1;
 
 // Where a windowed operand reads for (row, k), without the channel's k_offset; kNothing where it reads nothing.
@@ -141,6 +144,7 @@ class GemmCall : public PreparedCall {
       bias_stride_.push_back(step.op == PREHEAT_LIB_BIAS ? step.operand.strides[0] : 0);
     }
     if (std::is_same_v<Sum, Stored> && RowKernelsOf<Sum>() != nullptr && ReadsRows()) {
+      if constexpr (std::is_same_v<Sum, float>) dot_ = plan_.n == 1 ? HostMicroKernels().attention.dot : nullptr;
       ChooseRowTiles();
     } else {
       ChooseTiles();
@@ -156,7 +160,8 @@ class GemmCall : public PreparedCall {
   absl::Status Run(const preheat_lib_addresses& addresses) const override {
     const int64_t tiles = plan_.batch * m_tiles_ * n_tiles_;
     const int64_t tile_work = std::max<int64_t>(1, tile_m_ * tile_n_ * std::max<int64_t>(1, plan_.k));
-    const int threads = std::min(threads_, ThreadsFor(tiles, std::max<int64_t>(1, kWorthAThread / tile_work)));
+    const int64_t worth = dot_ != nullptr ? kReadsWorthAThread : kWorthAThread;
+    const int threads = std::min(threads_, ThreadsFor(tiles, std::max<int64_t>(1, worth / tile_work)));
     const Job job{this, &addresses};
     ParallelRanges(
         threads, tiles,
@@ -190,7 +195,7 @@ class GemmCall : public PreparedCall {
   void ChooseRowTiles() {
     const RowKernels<Sum>& kernels = *RowKernelsOf<Sum>();
     rows_ = plan_.n <= kernels.narrow.nr ? &kernels.narrow : &kernels.wide;
-    tile_n_ = RoundUp(std::max<int64_t>(1, plan_.n), rows_->nr);
+    tile_n_ = dot_ != nullptr ? 1 : RoundUp(std::max<int64_t>(1, plan_.n), rows_->nr);
     const int64_t share = Tiles(plan_.m, std::max<int64_t>(1, threads_ / std::max<int64_t>(1, plan_.batch)));
     tile_m_ = std::min(RoundUp(share, rows_->mr), kRowTile);
     m_tiles_ = Tiles(plan_.m, tile_m_);
@@ -236,7 +241,13 @@ class GemmCall : public PreparedCall {
       const Span ks{k, std::min(depth_, plan_.k - k)};
       if constexpr (std::is_same_v<Sum, Stored>) {
         if (rows_ != nullptr) {
-          library::Pack(plan_.right, right_base, ns, ks, rows_->nr, right);
+          library::Pack(plan_.right, right_base, ns, ks, dot_ != nullptr ? 1 : rows_->nr, right);
+          if constexpr (std::is_same_v<Sum, float>) {
+            if (dot_ != nullptr) {
+              AddDots(ms, ks, left_base, right, sums);
+              continue;
+            }
+          }
           MultiplyRows(ms, ns.size, ks, left_base, right, sums);
           continue;
         }
@@ -266,6 +277,12 @@ class GemmCall : public PreparedCall {
       }
       i += block ? rows_->mr : 1;
     }
+  }
+
+  // Of one column: rows are multiplied along k, not filled up to the width of a vector.
+  void AddDots(Span ms, Span ks, const float* left, const float* right, float* sums) const {
+    const int64_t lda = plan_.m > 1 ? plan_.left.row_offset[1] : 0;
+    for (int64_t i = 0; i < ms.size; ++i) sums[i] += dot_(ks.size, left + (ms.begin + i) * lda + ks.begin, right);
   }
 
   // Applies the epilogues in order and writes the tile.
@@ -304,8 +321,9 @@ class GemmCall : public PreparedCall {
 
   const GemmPlan plan_;
   const MicroKernel<Sum> kernel_;
-  const RowKernel<Sum>* rows_ = nullptr;  // set: the left operand is read as it lies
-  const int threads_;                     // that scratch is made for
+  const RowKernel<Sum>* rows_ = nullptr;                               // set: the left operand is read as it lies
+  float (*dot_)(int64_t n, const float* a, const float* b) = nullptr;  // set: there is one column
+  const int threads_;                                                  // that scratch is made for
   std::vector<int32_t> epilogue_;
   std::vector<int64_t> bias_stride_;
   int64_t tile_m_ = 0, tile_n_ = 0, m_tiles_ = 0, n_tiles_ = 0, depth_ = 0;

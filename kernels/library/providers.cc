@@ -49,7 +49,7 @@ Prepared Ask(const Provider& provider, const CallSpec& call) {
 bool FiltersOutweigh(const CallSpec& call) {
   if (call.op != PREHEAT_LIB_CONV || call.groups != 1 || call.frozen[1]) return false;
   if (call.result.dtype != static_cast<int32_t>(DType::kF32)) return false;
-  constexpr int64_t kPositions = 64, kFilters = 1 << 13;  // elements
+  constexpr int64_t kPositions = 49, kFilters = 1 << 13;  // elements
   const int64_t outputs = call.result.sizes[1], positions = call.result.elements() / std::max<int64_t>(1, outputs);
   const bool many = positions == 1 || call.operands[1].elements() >= kFilters;
   return positions <= kPositions && 2 * positions <= outputs && many;

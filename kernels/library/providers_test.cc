@@ -434,9 +434,9 @@ TEST(Providers, FewPositionsGoToTheOwnLoopsUnlessInGroups) {
   for (int64_t groups : {1, 256}) {
     CallSpec call;
     call.op = PREHEAT_LIB_CONV;
-    call.operands[0] = {f32, {2, 256, 5, 5}, {6400, 1, 1280, 256}};
+    call.operands[0] = {f32, {1, 256, 5, 5}, {6400, 1, 1280, 256}};
     call.operands[1] = {f32, {256, 256 / groups, 5, 5}, {6400 / groups, 25, 5, 1}};
-    call.result = {f32, {2, 256, 5, 5}, {6400, 1, 1280, 256}};
+    call.result = {f32, {1, 256, 5, 5}, {6400, 1, 1280, 256}};
     call.stride = {1, 1}, call.padding = {2, 2}, call.dilation = {1, 1};
     call.groups = groups;
     absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = Prepare(call, "");
@@ -446,6 +446,22 @@ TEST(Providers, FewPositionsGoToTheOwnLoopsUnlessInGroups) {
 }
 
 // A network's gates: one pixel, small filters. With more positions the copy is worth it.
+// What copying filters costs is made good by 8 x 8 positions, not by 7 x 7.
+TEST(Providers, ManyPositionsAreWorthACopyOfTheFilters) {
+  const int32_t f32 = static_cast<int32_t>(DType::kF32);
+  for (int64_t width : {7, 8}) {
+    CallSpec call;
+    call.op = PREHEAT_LIB_CONV;
+    call.operands[0] = {f32, {1, 128, width, width}, {128 * width * width, 1, 128 * width, 128}};
+    call.operands[1] = {f32, {128, 128, 3, 3}, {1152, 9, 3, 1}};
+    call.result = call.operands[0];
+    call.stride = {1, 1}, call.padding = {1, 1}, call.dilation = {1, 1};
+    absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = Prepare(call, "");
+    ASSERT_TRUE(prepared.ok()) << prepared.status();
+    EXPECT_EQ((*prepared)->provider(), width == 7 ? "loops" : "onednn");
+  }
+}
+
 TEST(Providers, SmallFiltersOfOnePositionGoToTheOwnLoops) {
   const int32_t f32 = static_cast<int32_t>(DType::kF32);
   for (int64_t width : {1, 7}) {
