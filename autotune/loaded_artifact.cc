@@ -103,12 +103,22 @@ absl::Status LoadedArtifact::Run() {
 
 void LoadedArtifact::Profile(bool on) { preheat_session_profile(session_, on ? 1 : 0); }
 
+std::vector<std::string> LoadedArtifact::StepNames() {
+  std::vector<std::string> names;
+  for (const preheat_step_time& time : StepTimes()) names.emplace_back(time.name);
+  return names;
+}
+
 std::vector<double> LoadedArtifact::StepSeconds() {
+  std::vector<double> seconds;
+  for (const preheat_step_time& time : StepTimes()) seconds.push_back(time.seconds);
+  return seconds;
+}
+
+std::vector<preheat_step_time> LoadedArtifact::StepTimes() {
   std::vector<preheat_step_time> times(preheat_session_step_times(session_, nullptr, 0));
   times.resize(std::min(times.size(), preheat_session_step_times(session_, times.data(), times.size())));
-  std::vector<double> seconds;
-  for (const preheat_step_time& time : times) seconds.push_back(time.seconds);
-  return seconds;
+  return times;
 }
 
 std::vector<HostTensor> LoadedArtifact::Outputs() const {

@@ -31,6 +31,8 @@ class LoadedArtifact {
   // What the steps of the last run took, in the plan's order; call Profile(true) before. Off is faster.
   void Profile(bool on);
   std::vector<double> StepSeconds();
+  // Of a library call "matmul by onednn": who runs it.
+  std::vector<std::string> StepNames();
 
   // In the program's order, with the strides that the plan declares, the new contents of mutated inputs among them.
   std::vector<reference::HostTensor> Outputs() const;
@@ -38,6 +40,7 @@ class LoadedArtifact {
  private:
   struct Memory;
   LoadedArtifact();
+  std::vector<preheat_step_time> StepTimes();
   absl::Status Bind(const std::vector<reference::HostTensor>& inputs, preheat_extern_handler handler);
 
   preheat_executable* executable_ = nullptr;

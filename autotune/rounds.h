@@ -13,7 +13,7 @@
 
 namespace preheat::autotune {
 
-// Times of artifacts that were run in turn.
+// Times of artifacts that were run in turn: of one run, the mean of those that a round makes.
 struct Rounds {
   std::vector<std::vector<std::vector<double>>> steps;  // [artifact][round][step], seconds; when steps are timed
   std::vector<std::vector<double>> totals;              // [artifact][round]
@@ -24,12 +24,17 @@ struct RoundOptions {
   bool time_steps = true;
   std::chrono::milliseconds budget = std::chrono::seconds(10);
   int least = 7, most = 41;  // rounds; where they take more than three times the budget, fewer
+  // Runs in a row of an artifact in a round, as many as a quarter of the budget pays for: a step of a microsecond is
+  // told from one of 1.1 by twenty runs, not by one, which is a few ticks of the clock and whatever the core did
+  // before.
+  int most_runs = 32;
   std::string device = "cpu";
   const std::atomic<bool>* cancelled = nullptr;
 };
 
-// Runs each artifact once a round, in a new random order each time, with the device held for the round. One round
-// before them is not counted.
+// Runs each artifact a round, some times in a row, in a new random order each time, with the device held for the round.
+// One round before them is not counted, nor is the first of several runs in a row, which finds the caches as another
+// artifact left them.
 absl::StatusOr<Rounds> RunRounds(const std::vector<LoadedArtifact*>& artifacts, const RoundOptions& options);
 
 }  // namespace preheat::autotune

@@ -22,13 +22,6 @@ size_t IntervalRank(size_t n) {
   return rank;
 }
 
-// Every second value from `first` on.
-std::vector<double> Half(const std::vector<double>& values, size_t first) {
-  std::vector<double> half;
-  for (size_t i = first; i < values.size(); i += 2) half.push_back(values[i]);
-  return half;
-}
-
 }  // namespace
 
 double Median(std::vector<double> values) {
@@ -47,17 +40,16 @@ Ratio MedianRatio(const std::vector<double>& a, const std::vector<double>& b) {
   return {Median(ratios), ratios[rank - 1], ratios[ratios.size() - rank]};
 }
 
-double FastestRatio(const std::vector<std::vector<double>>& times) {
-  if (times.empty() || times[0].size() < 4) return 1;
-  double sum = 0;
-  for (const size_t chooses : {0, 1}) {
+double FastestRatio(const Times& first, const Times& second) {
+  if (first.empty() || std::min(first[0].size(), second[0].size()) < 2) return 1;
+  const auto ratio = [](const Times& choosing, const Times& judging) {
     size_t fastest = 0;
-    for (size_t i = 1; i < times.size(); ++i) {
-      if (Median(Half(times[i], chooses)) < Median(Half(times[fastest], chooses))) fastest = i;
+    for (size_t i = 1; i < choosing.size(); ++i) {
+      if (Median(choosing[i]) < Median(choosing[fastest])) fastest = i;
     }
-    sum += fastest == 0 ? 1 : MedianRatio(Half(times[fastest], 1 - chooses), Half(times[0], 1 - chooses)).value;
-  }
-  return std::min(1.0, sum / 2);
+    return fastest == 0 ? 1 : MedianRatio(judging[fastest], judging[0]).value;
+  };
+  return std::min(1.0, (ratio(first, second) + ratio(second, first)) / 2);
 }
 
 }  // namespace preheat::autotune

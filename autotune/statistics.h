@@ -18,10 +18,12 @@ double Median(std::vector<double> values);
 // rounds cannot say that: the interval is then from 0 to infinity. The two have the same length.
 Ratio MedianRatio(const std::vector<double>& a, const std::vector<double>& b);
 
-// The time of the fastest of several relative to the first's, at most 1; times[i][round], rounds of equal number. The
-// least of several noisy medians is less than any of them is in truth, so the fastest is chosen by every second round
-// and measured by the others, and the other way round: the mean of the two (sample splitting). 1 below 4 rounds.
-double FastestRatio(const std::vector<std::vector<double>>& times);
+// The time of the fastest of several relative to the first's, at most 1, by two sets of times[i][round], rounds of
+// equal number within a set. The least of several noisy medians is less than any of them is in truth, so the fastest is
+// chosen by one set and measured by the other, and the other way round: the mean of the two (sample splitting). 1 where
+// a set has no two rounds.
+using Times = std::vector<std::vector<double>>;
+double FastestRatio(const Times& first, const Times& second);
 
 // Rounds below which MedianRatio has no interval.
 inline constexpr int kLeastRounds = 6;

@@ -1,8 +1,10 @@
 #include "autotune/tune.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
+#include <random>
 #include <set>
 #include <utility>
 
@@ -20,10 +22,18 @@ namespace {
 
 constexpr double kWorthwhile = 0.99;  // a candidate whose interval ends above is not told from the default
 constexpr double kBusyShare = 0.1;    // of the machine, used by others while it is measured
+constexpr int kRounds = 17;           // of a set
 constexpr int kConfirmRounds = 31;
 
 using Candidates = std::map<std::string, std::vector<codegen::Schedule>>;
 using Chosen = std::map<std::string, codegen::Schedule>;  // sites without are made by default
+
+// What the choices of a site took, the default's first, round by round; and what they ran.
+struct Measured {
+  Times times;
+  std::vector<std::string> names;  // of the site's first step
+};
+using Sets = std::array<std::map<std::string, Measured>, 2>;  // by site
 
 // Microseconds of a site, round by round: all its steps.
 std::vector<double> TimesOf(const std::vector<size_t>& steps, const std::vector<std::vector<double>>& rounds) {
@@ -50,9 +60,9 @@ class Tuner {
     }
     ReadRecords();
     ASSIGN_OR_RETURN(Candidates candidates, FindCandidates(canonical_, Options({}), base, Known()));
-    ASSIGN_OR_RETURN(default_, Make({}));
     BusyMeter meter;
     RETURN_IF_ERROR(MeasureCandidates(candidates));
+    ASSIGN_OR_RETURN(default_, Make({}));
     RETURN_IF_ERROR(Confirm());
     result_.tuning.machine_was_busy = meter.Share() > kBusyShare;
     if (!result_.tuning.machine_was_busy) WriteRecords();
@@ -128,23 +138,74 @@ class Tuner {
   absl::Status MeasureCandidates(const Candidates& candidates) {
     size_t most = 0;
     for (const auto& [name, list] : candidates) most = std::max(most, list.size());
-    std::vector<Made> variants;
-    for (size_t k = 0; k < most; ++k) {
-      Chosen chosen;
-      for (const auto& [name, list] : candidates) {
-        if (k < list.size()) chosen[name] = list[k];
-      }
-      Tell(0.5 * static_cast<double>(k) / static_cast<double>(most), absl::StrCat("variant ", k + 1, " of ", most));
-      ASSIGN_OR_RETURN(Made made, Make(chosen));
-      variants.push_back(std::move(made));
-    }
-    std::vector<LoadedArtifact*> in_turn = {default_->loaded.get()};
-    for (const Made& made : variants) in_turn.push_back(made.loaded.get());
-    Tell(0.5, "measuring");
     if (most == 0) return absl::OkStatus();
-    ASSIGN_OR_RETURN(Rounds rounds, RunRounds(in_turn, TimingOptions(true, 31)));
-    for (const auto& [name, list] : candidates) sites_[name] = Judge(name, list, rounds);
+    Sets sets;
+    for (size_t set = 0; set < sets.size(); ++set) {
+      ASSIGN_OR_RETURN(sets[set], MeasureSet(candidates, most + 1, static_cast<uint32_t>(set)));
+    }
+    for (const auto& [name, list] : candidates) sites_[name] = Judge(name, list, sets);
     return absl::OkStatus();
+  }
+
+  // Programs in which every site has one of its choices, the default among them, that together have all of them. Which
+  // meet in a program is drawn by lot, anew for each set: where code and data lie, and what the steps around leave in
+  // the caches and with the other threads, can make a third of a step of two microseconds, and must not favour a
+  // choice.
+  absl::StatusOr<std::map<std::string, Measured>> MeasureSet(const Candidates& candidates, size_t programs,
+                                                             uint32_t set) {
+    std::mt19937 random(set);
+    std::map<std::string, size_t> first;
+    for (const auto& [name, list] : candidates) first[name] = random() % (list.size() + 1);
+    std::vector<Made> made;
+    std::vector<LoadedArtifact*> in_turn;
+    for (size_t p = 0; p < programs; ++p) {
+      const auto part = static_cast<double>(p) / static_cast<double>(programs);
+      Tell(0.35 * (set + part), absl::StrCat("program ", p + 1, " of ", programs));
+      ASSIGN_OR_RETURN(Made one, Make(ChoicesOf(candidates, first, p)));
+      made.push_back(std::move(one));
+      in_turn.push_back(made.back().loaded.get());
+    }
+    RoundOptions timing = TimingOptions(true, kRounds);
+    timing.budget /= 2;
+    ASSIGN_OR_RETURN(const Rounds rounds, RunRounds(in_turn, timing));
+    std::map<std::string, Measured> measured;
+    for (const auto& [name, list] : candidates) {
+      measured[name] = Collect(name, first[name], list.size() + 1, in_turn, rounds);
+    }
+    return measured;
+  }
+
+  // What the sites of program p are made by: choice 0 is the default.
+  static Chosen ChoicesOf(const Candidates& candidates, const std::map<std::string, size_t>& first, size_t p) {
+    Chosen chosen;
+    for (const auto& [name, list] : candidates) {
+      const size_t choice = (first.at(name) + p) % (list.size() + 1);
+      if (choice > 0) chosen[name] = list[choice - 1];
+    }
+    return chosen;
+  }
+
+  // A choice that several programs have takes what they take on average.
+  Measured Collect(const std::string& name, size_t first, size_t choices, const std::vector<LoadedArtifact*>& programs,
+                   const Rounds& rounds) {
+    Measured measured;
+    measured.times.resize(choices);
+    measured.names.resize(choices);
+    std::vector<int> count(choices);
+    for (size_t p = 0; p < programs.size(); ++p) {
+      const size_t choice = (first + p) % choices;
+      const std::vector<double> times = TimesOf(steps_[name], rounds.steps[p]);
+      std::vector<double>& sum = measured.times[choice];
+      sum.resize(times.size());
+      for (size_t round = 0; round < times.size(); ++round) sum[round] += times[round];
+      ++count[choice];
+      const std::vector<std::string> names = programs[p]->StepNames();
+      if (steps_[name][0] < names.size()) measured.names[choice] = names[steps_[name][0]];
+    }
+    for (size_t choice = 0; choice < choices; ++choice) {
+      for (double& time : measured.times[choice]) time /= count[choice];
+    }
+    return measured;
   }
 
   RoundOptions TimingOptions(bool time_steps, int most) const {
@@ -156,21 +217,29 @@ class Tuner {
     return options;
   }
 
-  SiteResult Judge(const std::string& name, const std::vector<codegen::Schedule>& list, const Rounds& rounds) {
+  SiteResult Judge(const std::string& name, const std::vector<codegen::Schedule>& list, const Sets& sets) {
+    const Measured &first = sets[0].at(name), &second = sets[1].at(name);
+    const auto all = [&](size_t choice) {
+      std::vector<double> times = first.times[choice];
+      times.insert(times.end(), second.times[choice].begin(), second.times[choice].end());
+      return times;
+    };
     SiteResult site;
     site.name = name;
-    site.candidates = static_cast<int>(list.size()) + 1;
-    const std::vector<double> base = TimesOf(steps_[name], rounds.steps[0]);
-    site.default_us = Median(base);
-    std::vector<std::vector<double>> all = {base};
+    site.default_us = Median(all(0));
+    Times others_first = {first.times[0]}, others_second = {second.times[0]};
     for (size_t k = 0; k < list.size(); ++k) {
-      all.push_back(TimesOf(steps_[name], rounds.steps[k + 1]));
-      const Ratio ratio = MedianRatio(all.back(), base);
+      // The provider that runs the default anyway is no other choice.
+      if (list[k].count("provider") != 0 && first.names[k + 1] == first.names[0]) continue;
+      others_first.push_back(first.times[k + 1]);
+      others_second.push_back(second.times[k + 1]);
+      const Ratio ratio = MedianRatio(all(k + 1), all(0));
       if (ratio.high >= kWorthwhile || ratio.value >= site.ratio.value) continue;
       site.ratio = ratio;
       site.schedule = codegen::ScheduleText(list[k]);
     }
-    site.best_us = site.default_us * FastestRatio(all);
+    site.candidates = static_cast<int>(others_first.size());
+    site.best_us = site.default_us * FastestRatio(others_first, others_second);
     return site;
   }
 

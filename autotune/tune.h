@@ -36,12 +36,12 @@ struct TuneResult {
 
 // Measures up to 8 schedules a site and keeps the fastest that is proved to be faster than the default.
 //
-// All sites are measured at once, in place: variant k of the program has every site's candidate k, variants and default
-// are run in turn, in an order that changes from round to round, and each step is timed where it runs, on the
-// caches that the steps before it leave. A candidate is taken when the 95% interval of its time over the default's, by
-// rounds, lies below 1; those taken are held against the default anew, with new measurements, site by site and as a
-// whole program, and go back to the default unless they pass. So a tuned artifact is never slower than the default but
-// by the error of two intervals.
+// All sites are measured at once, in place: programs in which every site has one of its candidates or the default,
+// drawn by lot, are run in turn, in an order that changes from round to round, and each step is timed where it runs, on
+// the caches that the steps before it leave; then the same with lots drawn anew. A candidate is taken when the 95%
+// interval of its time over the default's, by rounds, lies below 1; those taken are held against the default anew, with
+// new measurements, site by site and as a whole program, and go back to the default unless they pass. So a tuned
+// artifact is never slower than the default but by the error of two intervals.
 //
 // The machine is held for a round at a time (DeviceLock). CANCELLED soon after options.compile.cancelled is set.
 absl::StatusOr<TuneResult> Tune(const Canonical& canonical, const TuneOptions& options);

@@ -8,6 +8,8 @@
 #include <random>
 #include <set>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "autotune/loaded_artifact.h"
 #include "autotune/search.h"
 #include "compiler/draft.h"
@@ -73,9 +75,11 @@ TEST(Search, CandidatesAreDifferentKernelsAndFew) {
       for (size_t i = 0; i < draft->built.sites.size(); ++i) {
         const Site &now = draft->built.sites[i], &before = base->built.sites[i];
         EXPECT_EQ(now.name, before.name);
-        EXPECT_EQ(now.variant == before.variant, now.name != site) << codegen::ScheduleText(schedule);
+        const bool same = now.variant == before.variant && now.threads == before.threads;
+        EXPECT_EQ(same, now.name != site) << codegen::ScheduleText(schedule);
         if (now.name == site) {
-          EXPECT_TRUE(variants.insert(now.variant).second) << codegen::ScheduleText(schedule);
+          const std::string variant = absl::StrCat(now.variant, " by ", now.threads);
+          EXPECT_TRUE(variants.insert(variant).second) << codegen::ScheduleText(schedule);
         }
       }
     }
@@ -128,6 +132,9 @@ TEST(Tune, WhatIsChosenHasItsProofAndIsRemembered) {
   bool any = false;
   for (const SiteResult& site : first->tuning.sites) {
     EXPECT_GT(site.candidates, 1);
+    if (absl::StartsWith(site.name, "matmul")) {
+      EXPECT_EQ(site.candidates, 2) << "of two providers one is the default";
+    }
     EXPECT_LE(site.candidates, kMostCandidates);
     EXPECT_GT(site.default_us, 0);
     EXPECT_LE(site.best_us, site.default_us);

@@ -233,7 +233,12 @@ std::vector<std::string> PlanInstance::StepNames() {
   std::vector<std::string> names;
   const absl::StatusOr<std::shared_ptr<BoundPlan>> bound = BoundFor(initial_symbols_);
   if (!bound.ok()) return names;
-  for (const BoundStep& step : (*bound)->steps) names.push_back(NameOf(**bound, step));
+  for (const BoundStep& step : (*bound)->steps) {
+    names.push_back(NameOf(**bound, step));
+    if (step.kind != plan::StepKind::LibraryStep) continue;
+    const ReadyLibrary* ready = (*bound)->libraries[step.index]->ready.load(std::memory_order_acquire);
+    if (ready != nullptr) absl::StrAppend(&names.back(), " by ", ready->call->provider());
+  }
   return names;
 }
 

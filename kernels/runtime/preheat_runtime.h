@@ -162,7 +162,7 @@ PREHEAT_EXPORT preheat_status* preheat_session_run_raw(preheat_session*, const i
 
 /* What the last run took, step by step: filled only after preheat_session_profile(session, 1). */
 typedef struct {
-  const char* name; /* the kernel's, "matmul", "extern aten.sort" */
+  const char* name; /* the kernel's, "matmul by onednn", "extern aten.sort" */
   double seconds;
 } preheat_step_time;
 PREHEAT_EXPORT void preheat_session_profile(preheat_session*, int32_t on);
