@@ -2,7 +2,9 @@
 
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "compiler/draft.h"
 #include "compiler/ir/parse.h"
 #include "compiler/ir/print.h"
@@ -10,8 +12,7 @@
 namespace preheat {
 namespace {
 
-// The one kernel of a program, and as many threads as it may have.
-int64_t ThreadsOf(const std::string& text, const std::string& least = "") {
+Draft DraftOf(const std::string& text, const std::string& least = "") {
   Canonical canonical;
   canonical.graph = *ir::ParseGraph(text);
   canonical.ir_text = ir::Print(canonical.graph);
@@ -21,7 +22,12 @@ int64_t ThreadsOf(const std::string& text, const std::string& least = "") {
   auto draft = MakeDraft(canonical, options);
   EXPECT_TRUE(draft.ok()) << draft.status();
   EXPECT_EQ(draft->built.sites.size(), 1u);
-  return draft->built.sites[0].threads;
+  return *std::move(draft);
+}
+
+// As many threads as the one kernel of a program may have.
+int64_t ThreadsOf(const std::string& text, const std::string& least = "") {
+  return DraftOf(text, least).built.sites[0].threads;
 }
 
 std::string Pointwise(const std::string& op, int64_t rows) {
@@ -51,6 +57,17 @@ TEST(KernelThreads, FoldsAndJumpsCost) {
   const std::string copied = "%x = input user f32[1200, 42] strides [64, 1]\n%y = neg(%x)\noutput %y";
   EXPECT_GE(ThreadsOf(turned), 2);
   EXPECT_EQ(ThreadsOf(copied), 1);
+}
+
+// Sums of 24 numbers are three vectors of 8; other loops and lengths are left to the target.
+TEST(KernelThreads, ShortSumsUseNarrowVectors) {
+  const auto narrow = [](const std::string& text) {
+    return absl::StrContains(DraftOf(text).built.sources[0].source, "prefer-vector-width=256");
+  };
+  const std::string sum = "%x = input user f32[64, N]\n%y = reduce_sum(%x) {dims = [1]}\noutput %y";
+  EXPECT_TRUE(narrow(absl::StrReplaceAll(sum, {{"N", "24"}})));
+  EXPECT_FALSE(narrow(absl::StrReplaceAll(sum, {{"N", "96"}})));
+  EXPECT_FALSE(narrow(absl::StrReplaceAll(Pointwise("neg", 64), {{"240", "24"}})));
 }
 
 // Columns of few tiles are cut into more of them where that gives a second thread work.

@@ -150,6 +150,7 @@ int64_t GrainFor(const Kernel& kernel, int64_t least) {
 }
 
 bool FitsNarrowVectors(const Kernel& kernel) {
+  if (kernel.accumulators.empty()) return false;
   int64_t wide = 0, narrow = 0;
   const auto add = [&](int64_t elements, int64_t times) {
     wide += times * (elements / 16 + elements % 16);

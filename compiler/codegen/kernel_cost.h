@@ -26,8 +26,9 @@ std::optional<double> ItemNanoseconds(const Kernel& kernel);
 // have about the same share. 1 where the work is not known.
 int64_t GrainFor(const Kernel& kernel, int64_t least);
 
-// Whether the innermost loops take fewer steps by vectors of 8 f32 than by vectors of 16, what is left over being done
-// one by one: 24 elements in 3 steps, not in 9.
+// Whether the innermost loops of a kernel that reduces take fewer steps by vectors of 8 f32 than by vectors of 16, what
+// is left over being done one by one: 24 elements in 3 steps, not in 9. (Where nothing is folded, g++ does the rest of
+// a loop by shorter vectors, and wide ones are up to 30% faster at 24, 40 and 72 elements.)
 bool FitsNarrowVectors(const Kernel& kernel);
 
 }  // namespace preheat::codegen
