@@ -15,23 +15,43 @@ namespace preheat::autotune {
 
 using reference::HostTensor;
 
-// A tensor's bytes at an address as clients have them: a small std::string keeps its own at any multiple of 8.
+// A tensor's bytes at an address as clients have them (a small std::string keeps its own at any multiple of 8), or on a
+// GPU.
 struct LoadedArtifact::Memory {
-  explicit Memory(const std::string& bytes)
-      : size(bytes.size()), data(static_cast<char*>(std::aligned_alloc(kAlignment, Rounded(bytes.size())))) {
-    if (data == nullptr) throw std::bad_alloc();
-    std::memcpy(data, bytes.data(), size);
+  static absl::StatusOr<std::unique_ptr<Memory>> Of(const std::string& bytes, Device* gpu) {
+    std::unique_ptr<Memory> memory(new Memory(bytes.size(), gpu));
+    if (gpu == nullptr) {
+      memory->data = static_cast<char*>(std::aligned_alloc(kAlignment, Rounded(bytes.size())));
+      if (memory->data == nullptr) throw std::bad_alloc();
+      std::memcpy(memory->data, bytes.data(), bytes.size());
+      return memory;
+    }
+    ASSIGN_OR_RETURN(void* data, gpu->Allocate(static_cast<int64_t>(bytes.size())));
+    memory->data = static_cast<char*>(data);
+    if (!bytes.empty()) RETURN_IF_ERROR(gpu->Copy(data, bytes.data(), static_cast<int64_t>(bytes.size())));
+    return memory;
   }
-  ~Memory() { std::free(data); }
+  ~Memory() { gpu == nullptr ? std::free(data) : gpu->Free(data); }
   Memory(const Memory&) = delete;
+
+  absl::StatusOr<std::string> Bytes() const {
+    if (gpu == nullptr) return std::string(data, size);
+    std::string bytes(size, 0);
+    if (size > 0) RETURN_IF_ERROR(gpu->Copy(bytes.data(), data, static_cast<int64_t>(size)));
+    return bytes;
+  }
 
   static constexpr size_t kAlignment = 64;
   static size_t Rounded(size_t size) { return (size / kAlignment + 1) * kAlignment; }
   const size_t size;
-  char* const data;
+  Device* const gpu;
+  char* data = nullptr;
+
+ private:
+  Memory(size_t bytes, Device* device) : size(bytes), gpu(device) {}
 };
 
-LoadedArtifact::LoadedArtifact() = default;
+LoadedArtifact::LoadedArtifact(Device* gpu, const LoadedArtifact* like) : gpu_(gpu), like_(like) {}
 LoadedArtifact::~LoadedArtifact() {
   if (session_ != nullptr) preheat_session_release(session_);
   if (executable_ != nullptr) preheat_executable_release(executable_);
@@ -40,8 +60,9 @@ LoadedArtifact::~LoadedArtifact() {
 absl::StatusOr<std::unique_ptr<LoadedArtifact>> LoadedArtifact::Load(const std::string& plan,
                                                                      const std::map<std::string, std::string>& code,
                                                                      const std::vector<HostTensor>& inputs,
-                                                                     preheat_extern_handler handler) {
-  std::unique_ptr<LoadedArtifact> loaded(new LoadedArtifact());
+                                                                     preheat_extern_handler handler, Device* gpu,
+                                                                     const LoadedArtifact* like) {
+  std::unique_ptr<LoadedArtifact> loaded(new LoadedArtifact(gpu, like));
   std::vector<preheat_blob> blobs;
   for (const auto& [digest, bytes] : code) blobs.push_back({digest.c_str(), bytes.data(), bytes.size()});
   preheat_load_options options = {nullptr, 0};
@@ -56,49 +77,73 @@ absl::StatusOr<std::unique_ptr<LoadedArtifact>> LoadedArtifact::Load(const std::
 }
 
 absl::Status LoadedArtifact::Bind(const std::vector<HostTensor>& inputs, preheat_extern_handler handler) {
-  static constexpr int64_t kOne = 1;
-  inputs_ = inputs;
   std::vector<preheat_tensor> all, frozen;
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    const preheat_input_info info = preheat_input(executable_, i);
-    memory_.push_back(std::make_unique<Memory>(inputs_[i].bytes));
-    inputs_[i].bytes.clear();
-    const HostTensor& t = inputs_[i];
-    const auto dtype = static_cast<int32_t>(t.dtype);
-    char* data = memory_.back()->data;
-    // A size is passed as its value in sizes[0] of a tensor without data.
-    if (info.is_size != 0) {
-      all.push_back({nullptr, dtype, 1, reinterpret_cast<const int64_t*>(data), &kOne, PREHEAT_CPU, 0});
-    } else {
-      const auto rank = static_cast<int32_t>(t.sizes.size());
-      all.push_back({data, dtype, rank, t.sizes.data(), t.strides.data(), PREHEAT_CPU, 0});
-    }
-    (info.frozen != 0 ? frozen : free_).push_back(all.back());
-  }
-  preheat_bind_options options = {frozen.data(), frozen.size(), 0, handler, nullptr};
+  inputs_.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) RETURN_IF_ERROR(AddInput(i, inputs[i], &frozen, &all));
+  preheat_bind_options options = {frozen.data(), frozen.size(), gpu_ != nullptr ? gpu_->ordinal() : 0, handler,
+                                  nullptr};
   RETURN_IF_ERROR(runtime::FromC(preheat_bind(executable_, &options, &session_)));
   std::vector<int64_t> symbols(preheat_num_symbols(executable_) + 1);
   RETURN_IF_ERROR(runtime::FromC(preheat_bind_symbols(executable_, all.data(), all.size(), symbols.data())));
   outputs_.resize(preheat_num_outputs(executable_));
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    const preheat_output_info info = preheat_output(executable_, i);
-    output_memory_.emplace_back();
-    if (info.mutates >= 0) continue;
-    std::vector<int64_t> sizes(info.rank), strides(info.rank);
-    preheat_output_shape(executable_, symbols.data(), i, sizes.data(), strides.data());
-    outputs_[i] = reference::MakeStrided(static_cast<ir::DType>(info.dtype), std::move(sizes), std::move(strides));
-    output_memory_.back() = std::make_unique<Memory>(outputs_[i].bytes);
-    outputs_[i].bytes.clear();
-    const HostTensor& t = outputs_[i];
-    results_.push_back(
-        {output_memory_.back()->data, info.dtype, info.rank, t.sizes.data(), t.strides.data(), PREHEAT_CPU, 0});
+  for (size_t i = 0; i < outputs_.size(); ++i) RETURN_IF_ERROR(AddOutput(i, symbols.data()));
+  return absl::OkStatus();
+}
+
+preheat_tensor LoadedArtifact::View(const Memory& memory, const HostTensor& t) const {
+  return {memory.data,
+          static_cast<int32_t>(t.dtype),
+          static_cast<int32_t>(t.sizes.size()),
+          t.sizes.data(),
+          t.strides.data(),
+          gpu_ != nullptr ? PREHEAT_CUDA : PREHEAT_CPU,
+          gpu_ != nullptr ? gpu_->ordinal() : 0};
+}
+
+absl::Status LoadedArtifact::AddInput(size_t number, const HostTensor& input, std::vector<preheat_tensor>* frozen,
+                                      std::vector<preheat_tensor>* all) {
+  static constexpr int64_t kOne = 1;
+  const preheat_input_info info = preheat_input(executable_, number);
+  // A size is passed as its value in sizes[0] of a tensor without data.
+  std::shared_ptr<Memory> memory = like_ != nullptr && info.mutated == 0 ? like_->memory_[number] : nullptr;
+  if (memory == nullptr) {
+    ASSIGN_OR_RETURN(memory, Memory::Of(input.bytes, info.is_size != 0 ? nullptr : gpu_));
   }
+  HostTensor& t = inputs_[number];
+  t = HostTensor{input.dtype, input.sizes, input.strides, ""};
+  preheat_tensor tensor = View(*memory, t);
+  if (info.is_size != 0) {
+    tensor = {nullptr, tensor.dtype, 1, reinterpret_cast<const int64_t*>(memory->data), &kOne, PREHEAT_CPU, 0};
+  }
+  memory_.push_back(std::move(memory));
+  all->push_back(tensor);
+  (info.frozen != 0 ? *frozen : free_).push_back(tensor);
+  return absl::OkStatus();
+}
+
+absl::Status LoadedArtifact::AddOutput(size_t number, const int64_t* symbols) {
+  const preheat_output_info info = preheat_output(executable_, number);
+  output_memory_.emplace_back();
+  if (info.mutates >= 0) return absl::OkStatus();
+  std::vector<int64_t> sizes(info.rank), strides(info.rank);
+  preheat_output_shape(executable_, symbols, number, sizes.data(), strides.data());
+  HostTensor& t = outputs_[number];
+  t = reference::MakeStrided(static_cast<ir::DType>(info.dtype), std::move(sizes), std::move(strides));
+  ASSIGN_OR_RETURN(output_memory_.back(), Memory::Of(t.bytes, gpu_));
+  t.bytes.clear();
+  results_.push_back(View(*output_memory_.back(), t));
   return absl::OkStatus();
 }
 
 absl::Status LoadedArtifact::Run() {
-  return runtime::FromC(
-      preheat_session_run(session_, free_.data(), free_.size(), results_.data(), results_.size(), nullptr));
+  RETURN_IF_ERROR(runtime::FromC(
+      preheat_session_run(session_, free_.data(), free_.size(), results_.data(), results_.size(), nullptr)));
+  return gpu_ != nullptr ? gpu_->Synchronize(nullptr) : absl::OkStatus();
+}
+
+bool LoadedArtifact::mutates() const {
+  return std::any_of(output_memory_.begin(), output_memory_.end(),
+                     [](const auto& memory) { return memory == nullptr; });
 }
 
 void LoadedArtifact::Profile(bool on) { preheat_session_profile(session_, on ? 1 : 0); }
@@ -121,13 +166,19 @@ std::vector<preheat_step_time> LoadedArtifact::StepTimes() {
   return times;
 }
 
-std::vector<HostTensor> LoadedArtifact::Outputs() const {
+std::string LoadedArtifact::Algorithm(size_t step) {
+  std::string bytes(preheat_session_algorithm(session_, step, nullptr, 0), 0);
+  preheat_session_algorithm(session_, step, bytes.data(), bytes.size());
+  return bytes;
+}
+
+absl::StatusOr<std::vector<HostTensor>> LoadedArtifact::Outputs() const {
   std::vector<HostTensor> outputs = outputs_;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const int32_t mutates = preheat_output(executable_, i).mutates;
     if (mutates >= 0) outputs[i] = inputs_[static_cast<size_t>(mutates)];
     const Memory& memory = mutates >= 0 ? *memory_[static_cast<size_t>(mutates)] : *output_memory_[i];
-    outputs[i].bytes.assign(memory.data, memory.size);
+    ASSIGN_OR_RETURN(outputs[i].bytes, memory.Bytes());
   }
   return outputs;
 }

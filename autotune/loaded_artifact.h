@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "compiler/reference/inputs/host_tensor.h"
+#include "kernels/device/device.h"
 #include "kernels/runtime/preheat_runtime.h"
 
 namespace preheat::autotune {
@@ -18,14 +19,18 @@ namespace preheat::autotune {
 class LoadedArtifact {
  public:
   // `inputs`: one for each input of the program, frozen ones included, sizes as 0-d i64; they are copied.
-  // `handler` may be null. Errors are the runtime's: "unsupported_cpu", "extern_needs_torch", ...
+  // `handler` may be null. `gpu`: where the artifact runs and its tensors lie, on the calling thread's current device;
+  // null: a CPU's artifact. `like`: another artifact of the program with the same inputs, whose memory is shared, but
+  // for what runs write to; may be null. Errors are the runtime's: "unsupported_cpu", "extern_needs_torch", ...
   static absl::StatusOr<std::unique_ptr<LoadedArtifact>> Load(const std::string& plan,
                                                               const std::map<std::string, std::string>& code,
                                                               const std::vector<reference::HostTensor>& inputs,
-                                                              preheat_extern_handler handler);
+                                                              preheat_extern_handler handler, Device* gpu = nullptr,
+                                                              const LoadedArtifact* like = nullptr);
   ~LoadedArtifact();
   LoadedArtifact(const LoadedArtifact&) = delete;
 
+  // On a GPU it is done when this returns; what an index out of range has to say comes with the next run.
   absl::Status Run();
 
   // What the steps of the last run took, in the plan's order; call Profile(true) before. Off is faster.
@@ -33,20 +38,31 @@ class LoadedArtifact {
   std::vector<double> StepSeconds();
   // Of a library call "matmul by onednn": who runs it.
   std::vector<std::string> StepNames();
+  // See preheat_session_algorithm: after a run.
+  std::string Algorithm(size_t step);
 
   // In the program's order, with the strides that the plan declares, the new contents of mutated inputs among them.
-  std::vector<reference::HostTensor> Outputs() const;
+  absl::StatusOr<std::vector<reference::HostTensor>> Outputs() const;
+  // Whether running it again gives the same results.
+  bool mutates() const;
 
  private:
   struct Memory;
-  LoadedArtifact();
+  LoadedArtifact(Device* gpu, const LoadedArtifact* like);
   std::vector<preheat_step_time> StepTimes();
   absl::Status Bind(const std::vector<reference::HostTensor>& inputs, preheat_extern_handler handler);
+  absl::Status AddInput(size_t number, const reference::HostTensor& input, std::vector<preheat_tensor>* frozen,
+                        std::vector<preheat_tensor>* all);
+  absl::Status AddOutput(size_t number, const int64_t* symbols);
+  preheat_tensor View(const Memory& memory, const reference::HostTensor& t) const;
 
+  Device* const gpu_;
+  const LoadedArtifact* const like_;  // while it is loaded
   preheat_executable* executable_ = nullptr;
   preheat_session* session_ = nullptr;
-  std::vector<reference::HostTensor> inputs_, outputs_;          // sizes and strides; bytes lie in the memories
-  std::vector<std::unique_ptr<Memory>> memory_, output_memory_;  // of outputs that mutate an input: null
+  std::vector<reference::HostTensor> inputs_, outputs_;  // sizes and strides; bytes lie in the memories
+  std::vector<std::shared_ptr<Memory>> memory_;
+  std::vector<std::unique_ptr<Memory>> output_memory_;  // of outputs that mutate an input: null
   std::vector<preheat_tensor> free_, results_;
 };
 

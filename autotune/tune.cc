@@ -54,6 +54,10 @@ class Tuner {
     Tell(0, "waiting for a quiet machine");
     if (options_.patience.count() > 0) WaitForQuiet(options_.patience, options_.compile.cancelled);
     ASSIGN_OR_RETURN(Draft base, MakeDraft(canonical_, Options({})));
+    if (options_.gpu != nullptr) {  // so that its algorithms are known
+      ASSIGN_OR_RETURN(default_, Make({}));
+      RETURN_IF_ERROR(default_->loaded->Run());
+    }
     for (const Site& site : base.built.sites) {
       steps_[site.name].push_back(site.step);
       keys_[site.name] = RecordKey(site);
@@ -62,9 +66,11 @@ class Tuner {
     ASSIGN_OR_RETURN(Candidates candidates, FindCandidates(canonical_, Options({}), base, Known()));
     BusyMeter meter;
     RETURN_IF_ERROR(MeasureCandidates(candidates));
-    ASSIGN_OR_RETURN(default_, Make({}));
+    if (!default_) {
+      ASSIGN_OR_RETURN(default_, Make({}));
+    }
     RETURN_IF_ERROR(Confirm());
-    result_.tuning.machine_was_busy = meter.Share() > kBusyShare;
+    result_.tuning.machine_was_busy = options_.gpu == nullptr && meter.Share() > kBusyShare;
     if (!result_.tuning.machine_was_busy) WriteRecords();
     for (auto& [name, site] : sites_) result_.tuning.sites.push_back(std::move(site));
     return std::move(result_);
@@ -82,14 +88,17 @@ class Tuner {
     options.progress = nullptr;
     options.schedules = {};
     options.schedules.at = std::move(chosen);
+    options.schedules.algorithms = algorithms_;
     return options;
   }
 
   absl::StatusOr<Made> Make(const Chosen& chosen) {
     Made made;
     ASSIGN_OR_RETURN(made.artifact, Compile(canonical_, Options(chosen)));
-    ASSIGN_OR_RETURN(made.loaded, LoadedArtifact::Load(made.artifact.plan, made.artifact.code, options_.inputs,
-                                                       options_.extern_handler));
+    ASSIGN_OR_RETURN(
+        made.loaded,
+        LoadedArtifact::Load(made.artifact.plan, made.artifact.code, options_.inputs, options_.extern_handler,
+                             options_.gpu, options_.gpu != nullptr && default_ ? default_->loaded.get() : nullptr));
     return made;
   }
 
@@ -103,6 +112,8 @@ class Tuner {
     std::string text = absl::StrCat("tuning 1\n", options_.machine, "\n", options_.toolchain, "\n",
                                     options_.compile.target, "\n", site.identity);
     for (const auto& [name, value] : options_.symbols) absl::StrAppend(&text, "\n", name, "=", value);
+    // A proposal's number says something beside the library's version and its first one.
+    if (options_.gpu != nullptr) absl::StrAppend(&text, "\n", default_->loaded->Algorithm(site.step));
     return Digest(text);
   }
 
@@ -213,6 +224,7 @@ class Tuner {
     options.time_steps = time_steps;
     options.budget = options_.budget;
     options.most = most;
+    options.device = options_.device;
     options.cancelled = options_.compile.cancelled;
     return options;
   }
@@ -260,6 +272,8 @@ class Tuner {
       if (chosen.empty()) break;
       Tell(0.7 + 0.1 * attempt, "confirming");
       ASSIGN_OR_RETURN(Made tuned, Make(chosen));
+      ASSIGN_OR_RETURN(const bool kept, KeepAlgorithms(chosen, &tuned));
+      if (!kept) continue;
       ASSIGN_OR_RETURN(bool all, ConfirmSites(tuned, chosen));
       if (!all) continue;
       ASSIGN_OR_RETURN(bool faster, ConfirmProgram(tuned));
@@ -273,6 +287,29 @@ class Tuner {
     result_.tuning.ratio = {};
     result_.artifact = std::move(default_->artifact);
     return absl::OkStatus();
+  }
+
+  // Makes the artifact again with algorithms in place of their numbers. False when some site went back to the default:
+  // its number stood for no other algorithm.
+  absl::StatusOr<bool> KeepAlgorithms(const Chosen& chosen, Made* tuned) {
+    algorithms_.clear();
+    if (options_.gpu == nullptr) return true;
+    RETURN_IF_ERROR(tuned->loaded->Run());
+    bool all = true;
+    for (const auto& [name, schedule] : chosen) {
+      if (schedule.count("algorithm") == 0) continue;
+      const size_t step = steps_[name].front();
+      std::string now = tuned->loaded->Algorithm(step);
+      if (!now.empty() && now != default_->loaded->Algorithm(step)) {
+        algorithms_[name] = std::move(now);
+        continue;
+      }
+      BackToDefault(sites_[name]);
+      all = false;
+    }
+    if (!all || algorithms_.empty()) return all;
+    ASSIGN_OR_RETURN(*tuned, Make(chosen));
+    return true;
   }
 
   static void BackToDefault(SiteResult& site) {
@@ -307,6 +344,7 @@ class Tuner {
   const TuneOptions& options_;
   std::map<std::string, std::vector<size_t>> steps_;  // by site, of the plan
   std::map<std::string, std::string> keys_;           // of records, by site
+  std::map<std::string, std::string> algorithms_;     // that plans keep, by site
   std::map<std::string, SiteResult> sites_, proved_;
   std::optional<Made> default_;
   TuneResult result_;

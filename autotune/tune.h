@@ -11,6 +11,7 @@
 #include "autotune/tuning.h"
 #include "compiler/compile.h"
 #include "compiler/reference/inputs/host_tensor.h"
+#include "kernels/device/device.h"
 #include "kernels/runtime/preheat_runtime.h"
 
 namespace preheat::autotune {
@@ -20,8 +21,10 @@ struct TuneOptions {
   std::vector<reference::HostTensor> inputs;  // to run on: random data, sizes included
   std::map<std::string, int64_t> symbols;     // the sizes of those inputs
   preheat_extern_handler extern_handler = nullptr;
-  std::string machine;    // "AMD EPYC 7R13, 2 threads": records are of one machine model
-  std::string toolchain;  // and of one compiler
+  Device* gpu = nullptr;       // where a GPU's program is measured, which the caller knows to be quiet
+  std::string device = "cpu";  // by DeviceLock's name
+  std::string machine;         // "AMD EPYC 7R13, 2 threads": records are of one machine model
+  std::string toolchain;       // and of one compiler
   // Records of sites that were measured before, by key; may be null.
   std::function<std::map<std::string, std::string>(const std::vector<std::string>& keys)> lookup_records;
   std::chrono::milliseconds budget = std::chrono::seconds(10);   // for timing candidates, and again for confirming
@@ -43,7 +46,10 @@ struct TuneResult {
 // new measurements, site by site and as a whole program, and go back to the default unless they pass. So a tuned
 // artifact is never slower than the default but by the error of two intervals.
 //
-// The machine is held for a round at a time (DeviceLock). CANCELLED soon after options.compile.cancelled is set.
+// On a GPU the algorithms of library calls are chosen so, and the artifact keeps those taken in the library's own
+// bytes.
+//
+// The device is held for a round at a time (DeviceLock). CANCELLED soon after options.compile.cancelled is set.
 absl::StatusOr<TuneResult> Tune(const Canonical& canonical, const TuneOptions& options);
 
 }  // namespace preheat::autotune

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <set>
@@ -15,6 +16,7 @@
 #include "compiler/draft.h"
 #include "compiler/ir/parse.h"
 #include "compiler/ir/print.h"
+#include "kernels/device/cuda_device.h"
 #include "kernels/runtime/preheat_runtime.h"
 
 namespace preheat::autotune {
@@ -38,13 +40,13 @@ Canonical Program(const char* text = kProgram) {
   return canonical;
 }
 
-TuneOptions Options() {
+TuneOptions Options(int64_t rows = 64, int64_t inner = 512, int64_t columns = 96) {
   TuneOptions options;
   options.compile.target = preheat_host_target();
   options.machine = "test machine";
   options.budget = std::chrono::milliseconds(300);
   std::mt19937 random(3);
-  for (std::vector<int64_t> sizes : {std::vector<int64_t>{64, 512}, std::vector<int64_t>{512, 96}}) {
+  for (std::vector<int64_t> sizes : {std::vector<int64_t>{rows, inner}, std::vector<int64_t>{inner, columns}}) {
     reference::HostTensor tensor = reference::MakeTensor(ir::DType::kF32, sizes);
     std::vector<float> values(tensor.bytes.size() / sizeof(float));
     for (float& value : values) value = std::uniform_real_distribution<float>(-0.1f, 0.1f)(random);
@@ -109,7 +111,7 @@ TEST(Tune, EveryCandidateComputesTheSame) {
     (*loaded)->Profile(true);
     ASSERT_TRUE((*loaded)->Run().ok());
     EXPECT_EQ((*loaded)->StepSeconds().size(), 3u);
-    std::vector<reference::HostTensor> got = (*loaded)->Outputs();
+    std::vector<reference::HostTensor> got = *(*loaded)->Outputs();
     if (k == 0) want = got;
     for (size_t i = 0; i < got.size(); ++i) {
       for (size_t at = 0; at < got[i].bytes.size(); at += sizeof(float)) {
@@ -166,6 +168,40 @@ TEST(Tune, WhatIsChosenHasItsProofAndIsRemembered) {
     EXPECT_EQ(site.candidates, 5);
   }
   EXPECT_TRUE(second->records.empty());
+}
+
+// Run with the emulator's libraries: emulator/autotune.
+TEST(TuneOnGpu, KeepsTheAlgorithmItselfInThePlan) {
+  if (std::getenv("PREHEAT_EMULATED_DELAY_US") == nullptr) GTEST_SKIP() << "wants the emulator, with a slow proposal";
+  Canonical program = Program(R"(
+%x = input user f32[8, 16]
+%w = input user f32[16, 8]
+%m = matmul(%x, %w)
+%e = exp(%m)
+output %e)");
+  TuneOptions options = Options(8, 16, 8);
+  options.budget = std::chrono::seconds(1);
+  options.compile.target = "cuda:sm_90";
+  auto gpu = NewCudaDevice(options.compile.target);
+  ASSERT_TRUE(gpu.ok()) << gpu.status();
+  options.gpu = gpu->get();
+  auto result = Tune(program, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  std::string algorithm;
+  for (const SiteResult& site : result->tuning.sites) {
+    const bool product = site.name.rfind("matmul", 0) == 0;
+    EXPECT_EQ(site.schedule.rfind("algorithm=", 0) == 0, product) << site.name << ": " << site.schedule;
+    if (product) {
+      EXPECT_LT(site.ratio.high, 0.5);
+    }
+  }
+  auto loaded =
+      LoadedArtifact::Load(result->artifact.plan, result->artifact.code, options.inputs, nullptr, options.gpu);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ASSERT_TRUE((*loaded)->Run().ok());
+  for (size_t step = 0; algorithm.empty() && step < 3; ++step) algorithm = (*loaded)->Algorithm(step);
+  EXPECT_EQ(algorithm.rfind("cublaslt 130000 ", 0), 0u) << algorithm;
+  EXPECT_NE(result->artifact.plan.find(algorithm), std::string::npos) << "the plan holds the library's own bytes";
 }
 
 TEST(Tune, StopsWhenItIsInterrupted) {

@@ -83,7 +83,11 @@ void PlanBuilder::AddSite(artifact::LibraryStep& step) {
   site.name = site.identity = CallText(step);
   const codegen::Schedule& schedule = schedules_.For(site.name);
   if (auto provider = schedule.find("provider"); provider != schedule.end()) step.provider = provider->second;
-  site.variant = absl::StrCat(site.name, " ", step.provider);
+  if (auto rank = schedule.find("algorithm"); rank != schedule.end()) {
+    auto kept = schedules_.algorithms.find(site.name);
+    step.algorithm = kept != schedules_.algorithms.end() ? kept->second : rank->second;
+  }
+  site.variant = absl::StrCat(site.name, " ", step.provider, " ", step.algorithm);
   built_.sites.push_back(std::move(site));
 }
 

@@ -38,6 +38,10 @@ std::vector<Field> FieldsOf(Config& c) {
       {"port", &c.port, "gRPC port; 0 takes a free one, which data_dir/server.json names", 0, 65535},
       {"http_port", &c.http_port, "HTTP port: /metrics, /healthz, /readyz, /", 0, 65535},
       {"workers", &c.workers, "worker processes", 0, 1024},
+      {"gpu_workers", &c.gpu_workers,
+       "worker processes besides, each for a GPU on which it verifies and tunes while nobody else uses it; -1: one for "
+       "each GPU of the machine",
+       -1, 1024},
       {"worker_program", &c.worker_program, "preheat-worker, when it is not beside preheatd"},
       {"drain_seconds", &c.drain_seconds, "time for running compiles after SIGTERM", 0, kMany},
       {"task_deadline_seconds", &c.task_deadline_seconds, "longest time of one compile or verification", 1, kMany},

@@ -16,6 +16,7 @@ struct Config {
   int64_t port = 7433;
   int64_t http_port = 9433;
   int64_t workers = 1;
+  int64_t gpu_workers = -1;
   std::string worker_program;  // empty: preheat-worker beside preheatd
   int64_t drain_seconds = 30;
   int64_t task_deadline_seconds = 1800;

@@ -292,6 +292,7 @@ class DaemonImpl : public Daemon {
     workers_ = std::make_unique<WorkerProcesses>(WorkerProcessesOptions{
         .program = WorkerProgram(config_),
         .count = static_cast<int>(config_.workers),
+        .gpus = config_.gpu_workers < 0 ? CountGpus() : static_cast<int>(config_.gpu_workers),
         .server = absl::StrCat("127.0.0.1:", pool_port_),
         .pool_token = token_,
         .log_folder = config_.data_dir,

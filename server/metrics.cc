@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "compiler/support/version.h"
 #include "server/process_use.h"
 
@@ -145,7 +146,8 @@ void Metrics::ObserveCompile(const std::string& target, const v1::StageSeconds& 
 
 void Metrics::ObserveTuning(const std::string& target, double seconds, double ratio) {
   families_->compile_seconds.Add({{"target", target}, {"stage", "tune"}}, RequestBuckets()).Observe(seconds);
-  families_->tune_seconds.Add({{"device", "cpu:0"}}).Increment(seconds);
+  const std::string device = absl::StartsWith(target, "cuda:") ? "cuda:0" : "cpu:0";
+  families_->tune_seconds.Add({{"device", device}}).Increment(seconds);
   if (ratio > 0) families_->tune_speedup.Observe(1 / ratio);
 }
 

@@ -14,10 +14,11 @@
 namespace preheat::server {
 namespace {
 
-constexpr int kMostLostWorkers = 2;        // a task that ends so many is refused
-constexpr double kNewTaskWeight = 0.1;     // in the average of how long a task takes
-constexpr size_t kMostKnownWorkers = 256;  // of the past, for listings
-constexpr size_t kMostQueueTimes = 10000;  // between two calls of TakeQueueSeconds
+constexpr std::chrono::seconds kAwhile{60};  // that a device's worker may be away, or a busy device is left alone
+constexpr int kMostLostWorkers = 2;          // a task that ends so many is refused
+constexpr double kNewTaskWeight = 0.1;       // in the average of how long a task takes
+constexpr size_t kMostKnownWorkers = 256;    // of the past, for listings
+constexpr size_t kMostQueueTimes = 10000;    // between two calls of TakeQueueSeconds
 
 absl::Status Unavailable(std::string kind, std::string message, std::string fix) {
   return MakeError(absl::StatusCode::kUnavailable,
@@ -94,7 +95,8 @@ struct Pool::Worker {
   SteadyTime begun, deadline;              // of the task
   std::optional<SteadyTime> cancelled_at;  // the task
   SteadyTime heard;
-  std::string killed;          // why the pool has killed it; empty: it has not
+  std::string killed;  // why the pool has killed it; empty: it has not
+  bool leaving = false;
   int64_t resident_bytes = 0;  // by its last heartbeat
 };
 
@@ -185,13 +187,19 @@ bool Pool::AnyWorkerFor(const std::string& target) const {
                      [&](const auto& entry) { return CanCompileFor(entry.second.registration, target); });
 }
 
+bool Pool::Fits(const Worker& worker, const Task& task, SteadyTime now) const {
+  if (task.task.not_before > now || !CanCompileFor(worker.registration, task.task.target)) return false;
+  if (!task.task.to_run || worker.registration.target() == task.task.target) return true;
+  auto device = devices_.find(task.task.target);  // else one that can say why it cannot
+  return device == devices_.end() || (device->second.workers == 0 && now - device->second.left > kAwhile);
+}
+
 void Pool::Dispatch() {
   auto now = std::chrono::steady_clock::now();
   for (auto& [number, worker] : workers_) {
-    if (worker.task != nullptr || !worker.killed.empty()) continue;
-    auto fits = std::find_if(queue_.begin(), queue_.end(), [&, w = &worker](const TaskPtr& task) {
-      return task->task.not_before <= now && CanCompileFor(w->registration, task->task.target);
-    });
+    if (worker.task != nullptr || worker.leaving || !worker.killed.empty()) continue;
+    auto fits = std::find_if(queue_.begin(), queue_.end(),
+                             [&, w = &worker](const TaskPtr& task) { return Fits(*w, *task, now); });
     if (fits == queue_.end()) continue;
     worker.task = *fits;
     queue_.erase(fits);
@@ -234,7 +242,8 @@ absl::StatusOr<int> Pool::Connect(const v1::Registration& registration, std::sha
   if (!toolchain_ || workers_.empty()) toolchain_ = registration.toolchain();
   if (toolchain_->SerializeAsString() != registration.toolchain().SerializeAsString())
     return OtherToolchain(*toolchain_, registration);
-  if (default_target_.empty() || workers_.empty()) default_target_ = registration.target();
+  const bool on_gpu = absl::StartsWith(registration.target(), "cuda:");
+  if (!on_gpu && (default_target_.empty() || workers_.empty())) default_target_ = registration.target();
   if (known_.size() >= kMostKnownWorkers) known_.clear();
   v1::WorkerInfo& info = known_[registration.worker_id()];
   info.set_id(registration.worker_id());
@@ -246,6 +255,7 @@ absl::StatusOr<int> Pool::Connect(const v1::Registration& registration, std::sha
   worker.registration = registration;
   worker.link = std::move(link);
   worker.heard = std::chrono::steady_clock::now();
+  ++devices_[registration.target()].workers;
   Dispatch();
   return number;
 }
@@ -258,7 +268,10 @@ void Pool::Disconnect(int number) {
     if (found == workers_.end()) return;
     Worker worker = std::move(found->second);
     workers_.erase(found);
-    if (!draining_) {
+    Present& device = devices_[worker.registration.target()];
+    --device.workers;
+    device.left = std::chrono::steady_clock::now();
+    if (!draining_ && !worker.leaving) {
       ++crashes_;
       v1::WorkerInfo& info = known_[worker.registration.worker_id()];
       info.set_crashes(info.crashes() + 1);
@@ -305,13 +318,20 @@ Pool::TaskPtr Pool::Release(Worker& worker, const std::string& task_id) {
   return std::exchange(worker.task, nullptr);
 }
 
+void Pool::PutBack(const TaskPtr& task, std::chrono::milliseconds pause) {
+  task->task.not_before = std::chrono::steady_clock::now() + pause;
+  queue_.push_back(task);
+}
+
 void Pool::HandleDone(Worker& worker, v1::WorkerMessage message, Actions& actions) {
   bool failed = message.has_failed();
   TaskPtr task = Release(worker, failed ? message.failed().task_id() : message.done().task_id());
   if (task == nullptr) return;  // of a task that was given up
   if (failed && std::exchange(task->interrupted, false) && !task->cancelled) {
-    task->task.not_before = std::chrono::steady_clock::now() + task->task.pause;
-    queue_.push_back(task);
+    PutBack(task, task->task.pause);
+  } else if (failed && message.failed().error().kind() == "gpu_busy" && !task->cancelled &&
+             task->task.priority == PoolTask::Priority::kBackground) {
+    PutBack(task, std::max<std::chrono::milliseconds>(task->task.pause, kAwhile));
   } else if (failed) {
     End(task, FromProto(message.failed().error()), actions);
   } else {
@@ -348,6 +368,12 @@ void Pool::Receive(int number, v1::WorkerMessage message) {
     if (message.has_heartbeat()) worker.resident_bytes = message.heartbeat().resident_bytes();
     CheckMemory(worker, message.heartbeat().resident_bytes());
     if (message.has_progress() || message.has_key_known()) HandleRunning(worker, message, actions);
+    if (message.has_leaving() && worker.task == nullptr) {
+      worker.leaving = true;
+      v1::ServerMessage drain;
+      drain.mutable_drain();
+      worker.link->Send(std::move(drain));
+    }
     if (message.has_done() || message.has_failed()) HandleDone(worker, std::move(message), actions);
   }
   Run(actions);

@@ -33,8 +33,9 @@ class WorkerLink {
 struct PoolTask {
   enum class Priority { kRequest, kBackground };  // background waits while there is any request
 
-  v1::Task message;    // id and deadline are filled in by the pool
-  std::string target;  // what the worker must be able to compile for
+  v1::Task message;     // id and deadline are filled in by the pool
+  std::string target;   // what the worker must be able to compile for
+  bool to_run = false;  // on the target's own device, where a worker has one
   Priority priority = Priority::kRequest;
   SteadyTime not_before;  // it stays in the queue until then
   // In the background: how often requests may take its worker from it, and how long it then stays in the queue.
@@ -130,6 +131,8 @@ class Pool {
   void ExpireQueue(SteadyTime now, Actions& actions);
   void Interrupt(const std::string& target);
   bool AnyWorkerFor(const std::string& target) const;
+  bool Fits(const Worker& worker, const Task& task, SteadyTime now) const;
+  void PutBack(const TaskPtr& task, std::chrono::milliseconds pause);
   static void Run(Actions& actions);
 
   const PoolOptions options_;
@@ -141,6 +144,11 @@ class Pool {
   std::map<std::string, v1::WorkerInfo> known_;  // by worker id, those of the past too
   std::vector<double> queue_seconds_;
   std::optional<v1::Toolchain> toolchain_;
+  struct Present {
+    int workers = 0;
+    SteadyTime left;  // the last one that did
+  };
+  std::map<std::string, Present> devices_;  // workers by the target that they run themselves
   std::string default_target_;
   int next_worker_ = 1;
   int64_t next_task_ = 1;

@@ -74,6 +74,22 @@ class PoolTest : public testing::Test {
     EXPECT_TRUE(worker.ok()) << worker.status();
     return {worker.value_or(-1), link};
   }
+  std::pair<int, std::shared_ptr<FakeLink>> ConnectGpu() {
+    auto link = std::make_shared<FakeLink>();
+    v1::Registration registration;
+    registration.set_worker_id("cuda-0");
+    registration.set_device("cuda:0");
+    registration.set_target("cuda:sm_90");
+    registration.mutable_toolchain()->set_host_compiler("g++ 12");
+    auto worker = pool_.Connect(registration, link);
+    EXPECT_TRUE(worker.ok()) << worker.status();
+    return {worker.value_or(-1), link};
+  }
+  void Leave(int worker) {
+    v1::WorkerMessage message;
+    message.mutable_leaving();
+    pool_.Receive(worker, message);
+  }
   void Done(int worker, const std::string& task) {
     v1::WorkerMessage message;
     message.mutable_done()->set_task_id(task);
@@ -150,6 +166,69 @@ TEST_F(PoolTest, SomeTasksGiveWayHoweverOften) {
     pool_.Tick();
   }
   EXPECT_EQ(ends_.size(), 8u);
+}
+
+// What is to run on a device waits for its worker, while there is one or it has only just left.
+TEST_F(PoolTest, TasksThatRunGoToTheDevicesOwnWorker) {
+  auto [cpu, cpu_link] = Connect("w");
+  EXPECT_EQ(pool_.default_target(), "cpu:x86-64-v4");
+  const auto measure = [&] {
+    PoolTask task = Task("measure", PoolTask::Priority::kBackground);
+    task.target = "cpu:x86-64-v3";
+    task.to_run = true;
+    return task;
+  };
+  ASSERT_TRUE(pool_.Submit(measure()).ok());
+  EXPECT_NE(cpu_link->TaskId(), "") << "there is no such device: who can compile for it says so";
+  PoolTask gpu_task = Task("gpu", PoolTask::Priority::kBackground);
+  gpu_task.target = "cuda:sm_90";
+  gpu_task.to_run = true;
+  auto [gpu, gpu_link] = ConnectGpu();
+  ASSERT_TRUE(pool_.Submit(PoolTask(gpu_task)).ok());
+  const std::string first = gpu_link->TaskId();
+  EXPECT_NE(first, "");
+  ASSERT_TRUE(pool_.Submit(PoolTask(gpu_task)).ok());
+  EXPECT_EQ(cpu_link->TaskId(), "");
+  Done(gpu, first);
+  EXPECT_NE(gpu_link->TaskId(), "");
+  EXPECT_EQ(pool_.default_target(), "cpu:x86-64-v4") << "a GPU is nobody's default";
+}
+
+TEST_F(PoolTest, AWorkerThatLeavesItsGpuIsNoCrash) {
+  auto [gpu, link] = ConnectGpu();
+  PoolTask task = Task("gpu");
+  task.target = "cuda:sm_90";
+  ASSERT_TRUE(pool_.Submit(PoolTask(task)).ok());
+  const std::string id = link->TaskId();
+  Leave(gpu);  // a task has crossed the message on its way
+  EXPECT_TRUE(link->Take().empty());
+  Done(gpu, id);
+  Leave(gpu);
+  auto sent = link->Take();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_TRUE(sent[0].has_drain());
+  ASSERT_TRUE(pool_.Submit(PoolTask(task)).ok());
+  EXPECT_EQ(link->TaskId(), "") << "it is on its way out";
+  pool_.Disconnect(gpu);
+  EXPECT_EQ(pool_.Count().crashes, 0u);
+  auto [again, again_link] = ConnectGpu();
+  EXPECT_NE(again_link->TaskId(), "");
+}
+
+// A GPU that a job uses is asked for again later; who waits for an answer gets one.
+TEST_F(PoolTest, ABusyGpuIsTriedAgain) {
+  auto [gpu, link] = ConnectGpu();
+  for (const PoolTask::Priority priority : {PoolTask::Priority::kBackground, PoolTask::Priority::kRequest}) {
+    PoolTask task = Task("gpu", priority);
+    task.target = "cuda:sm_90";
+    ASSERT_TRUE(pool_.Submit(std::move(task)).ok());
+    v1::WorkerMessage busy;
+    busy.mutable_failed()->set_task_id(link->TaskId());
+    busy.mutable_failed()->mutable_error()->set_code("UNAVAILABLE");
+    busy.mutable_failed()->mutable_error()->set_kind("gpu_busy");
+    pool_.Receive(gpu, busy);
+  }
+  EXPECT_THAT(ends_, ElementsAre("gpu gpu_busy")) << "of the request alone";
 }
 
 TEST_F(PoolTest, TasksWaitForTheirTime) {

@@ -21,6 +21,7 @@ absl::StatusOr<PoolTask> TaskFor(Services& services, const v1::Manifest& manifes
                                  std::chrono::milliseconds after) {
   PoolTask task;
   task.target = manifest.target();
+  task.to_run = true;
   task.priority = PoolTask::Priority::kBackground;
   task.not_before = std::chrono::steady_clock::now() + after;
   if (after.count() > 0) {  // nobody waits for it, and it may wait long for a quiet machine: requests always go first

@@ -28,6 +28,7 @@ absl::StatusOr<PoolTask> TaskFor(Services& services, const v1::Manifest& manifes
                                  const BlobMap& at_hand) {
   PoolTask task;
   task.target = manifest.target();
+  task.to_run = true;
   v1::VerifyTask& verify = *task.message.mutable_verify();
   *verify.mutable_manifest() = manifest;
   *verify.mutable_request() = request;

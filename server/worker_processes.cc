@@ -5,9 +5,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "server/process_memory.h"
 
 namespace preheat::server {
@@ -18,12 +24,23 @@ constexpr std::chrono::milliseconds kLongestPause{30000};
 constexpr std::chrono::seconds kLivedWell{60};
 constexpr std::chrono::milliseconds kWatchEvery{200};
 
-std::string WorkerId(int index) { return absl::StrCat("cpu-", index); }
+constexpr int kNoDevice = 3;  // the exit status of a worker whose GPU is not there: it is not started again
 
 }  // namespace
 
+int CountGpus() {
+  int count = 0;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", failed)) {
+    const std::string name = entry.path().filename();
+    int number = 0;
+    count += absl::StartsWith(name, "nvidia") && absl::SimpleAtoi(name.substr(6), &number) ? 1 : 0;
+  }
+  return count;
+}
+
 void WorkerProcesses::Start() {
-  for (int i = 0; i < options_.count; ++i) keepers_.emplace_back([this, i] { Keep(i); });
+  for (int i = 0; i < options_.count + options_.gpus; ++i) keepers_.emplace_back([this, i] { Keep(i); });
   if (options_.on_memory) watcher_ = std::thread([this] { Watch(); });
 }
 
@@ -39,10 +56,17 @@ void WorkerProcesses::Watch() {
   }
 }
 
+std::string WorkerProcesses::Device(int index) const {
+  return index < options_.count ? absl::StrCat("cpu:", index) : absl::StrCat("cuda:", index - options_.count);
+}
+
+std::string WorkerProcesses::WorkerId(int index) const { return absl::StrReplaceAll(Device(index), {{":", "-"}}); }
+
 std::shared_ptr<Subprocess> WorkerProcesses::Spawn(int index) {
+  const std::string log = index < options_.count ? absl::StrCat(index) : WorkerId(index);
   auto process = Subprocess::Start(
-      {options_.program, "--server", options_.server, "--id", WorkerId(index), "--device", absl::StrCat("cpu:", index)},
-      {.log_file = absl::StrCat(options_.log_folder, "/worker-", index, ".log"),
+      {options_.program, "--server", options_.server, "--id", WorkerId(index), "--device", Device(index)},
+      {.log_file = absl::StrCat(options_.log_folder, "/worker-", log, ".log"),
        .environment = {{"PREHEAT_POOL_TOKEN", options_.pool_token}}});
   if (!process.ok()) {
     spdlog::error("worker {}: {}", WorkerId(index), std::string(process.status().message()));
@@ -69,7 +93,10 @@ void WorkerProcesses::Keep(int index) {
         changed_.notify_all();
         if (stopping_) return;
       }
-      spdlog::warn("worker {} (pid {}) ended: {}", WorkerId(index), process->pid(), end.ToString());
+      spdlog::log(end.Clean() ? spdlog::level::info : spdlog::level::warn, "worker {} (pid {}) ended: {}",
+                  WorkerId(index), process->pid(), end.ToString());
+      if (end.exit_code == kNoDevice) return;
+      if (end.Clean()) pause = kFirstPause;  // one that gives its GPU back
     }
     if (std::chrono::steady_clock::now() - started > kLivedWell) pause = kFirstPause;
     if (!Sleep(pause)) return;

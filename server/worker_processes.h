@@ -15,9 +15,13 @@
 
 namespace preheat::server {
 
+// GPUs whose device files this machine, or container, shows.
+int CountGpus();
+
 struct WorkerProcessesOptions {
   std::string program;  // path of preheat-worker
   int count = 1;
+  int gpus = 0;            // workers besides, one for each of the first so many GPUs
   std::string server;      // "127.0.0.1:7433", where it connects
   std::string pool_token;  // handed over in the environment, PREHEAT_POOL_TOKEN
   std::string log_folder;  // one file a worker: worker-0.log
@@ -33,7 +37,7 @@ class WorkerProcesses {
   ~WorkerProcesses() { Stop(std::chrono::milliseconds(0)); }
 
   void Start();
-  // The process of that worker id ("cpu-0"), with its children; it is started again. Unknown ids are ignored.
+  // The process of that worker id ("cpu-0", "cuda-1"), with its children; it is started again. Unknown ids are ignored.
   void Kill(const std::string& worker_id);
   // No restarts any more; waits for the processes to end by themselves (the pool has told them), then kills them.
   void Stop(std::chrono::milliseconds patience);
@@ -44,6 +48,9 @@ class WorkerProcesses {
   // False when stopping.
   bool Sleep(std::chrono::milliseconds time);
   std::shared_ptr<Subprocess> Spawn(int index);
+  // The CPU's come first: "cpu:0", "cuda:0".
+  std::string Device(int index) const;
+  std::string WorkerId(int index) const;
 
   const WorkerProcessesOptions options_;
   std::mutex mutex_;

@@ -69,7 +69,8 @@ struct LibraryStep {
   std::vector<Epilogue> epilogue;
   double scale = 1;  // of attention's scores
   std::vector<bool> frozen;
-  std::string provider;  // a tuner's choice; empty: the table's first that fits
+  std::string provider;   // a tuner's choice; empty: the table's first that fits
+  std::string algorithm;  // likewise, on a GPU; empty: the library's own choice
 };
 
 struct ExternStep {

@@ -238,11 +238,15 @@ class PlanWriter {
     auto result = WriteOperand(s.result);
     std::vector<flatbuffers::Offset<plan::Operand>> more_results;
     for (const Operand& more : s.more_results) more_results.push_back(WriteOperand(more));
+    flatbuffers::Offset<flatbuffers::Vector<uint8_t>> algorithm;
+    if (!s.algorithm.empty()) {
+      algorithm = b_.CreateVector(std::vector<uint8_t>(s.algorithm.begin(), s.algorithm.end()));
+    }
     auto step = plan::CreateLibraryStep(
         b_, LibraryOpOf(s.op), b_.CreateVector(operands), result, b_.CreateVector(s.stride), b_.CreateVector(s.padding),
         b_.CreateVector(s.dilation), b_.CreateVector(s.output_padding), s.groups, s.transposed,
         b_.CreateVector(epilogue), b_.CreateVector(std::vector<uint8_t>(s.frozen.begin(), s.frozen.end())),
-        b_.CreateString(s.provider), 0, s.scale, b_.CreateVector(more_results));
+        b_.CreateString(s.provider), algorithm, s.scale, b_.CreateVector(more_results));
     return plan::CreateStep(b_, plan::StepKind::LibraryStep, step.Union());
   }
 

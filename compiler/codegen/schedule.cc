@@ -42,6 +42,8 @@ const std::vector<Knob>& AllKnobs() {
       {"thread_ns", DeviceKind::kCpu, {"1000", "10000"}},
       // Who runs a library call.
       {"provider", DeviceKind::kCpu, {"loops", "onednn"}},
+      // Which of the library's own proposals a library call takes, counted from 0.
+      {"algorithm", DeviceKind::kCuda, {"1", "2", "3", "4", "5", "6", "7"}},
   };
   return *knobs;
 }

@@ -42,6 +42,9 @@ std::optional<int64_t> KnobValue(const Schedule& schedule, const std::string& kn
 struct Schedules {
   Schedule everywhere;
   std::map<std::string, Schedule> at;  // by site; counts instead of `everywhere`
+  // What a library has said of the algorithm that a site's schedule names by number, to be kept in the plan instead of
+  // the number, which holds only for the library's version at hand.
+  std::map<std::string, std::string> algorithms;
 
   const Schedule& For(const std::string& site) const;
 };

@@ -14,6 +14,7 @@
 #include "compiler/support/status_macros.h"
 #include "kernels/device/cuda_driver.h"
 #include "kernels/device/cuda_graph.h"
+#include "kernels/device/cuda_hold.h"
 #include "kernels/device/cuda_launch.h"
 #include "kernels/device/cuda_memory.h"
 
@@ -63,6 +64,14 @@ class CudaDevice : public Device {
   absl::string_view name() const override { return "cuda"; }
   bool is_host() const override { return false; }
   int ordinal() const override { return ordinal_; }
+  bool Enter() override {
+    cuda::Context current = nullptr;
+    return (driver_.CtxGetCurrent(&current) != 0 || current != context_) && driver_.CtxPushCurrent(context_) == 0;
+  }
+  void Leave() override {
+    cuda::Context current = nullptr;
+    driver_.CtxPopCurrent(&current);
+  }
 
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
     const cuda::ContextScope scope(driver_, context_);
@@ -141,6 +150,10 @@ class CudaDevice : public Device {
     RETURN_IF_ERROR(cuda::Check(driver_, driver_.EventSynchronize(b.handle), "waiting for an event"));
     RETURN_IF_ERROR(cuda::Check(driver_, driver_.EventElapsedTime(&milliseconds, a.handle, b.handle), "timing"));
     return milliseconds * 1e-3;
+  }
+  absl::StatusOr<std::unique_ptr<Hold>> HoldBack(Stream stream) override {
+    const cuda::ContextScope scope(driver_, context_);
+    return cuda::HoldBack(driver_, stream);
   }
   absl::Status Synchronize(Stream stream) override {
     const cuda::ContextScope scope(driver_, context_);

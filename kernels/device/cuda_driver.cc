@@ -35,6 +35,9 @@ absl::StatusOr<const Driver*> Open() {
   };
   find("cuInit", &driver->Init);
   find("cuDeviceGet", &driver->DeviceGet);
+  find("cuDeviceGetCount", &driver->DeviceGetCount);
+  find("cuDeviceGetName", &driver->DeviceGetName);
+  find("cuDeviceGetUuid_v2", &driver->DeviceGetUuid);
   find("cuDeviceGetAttribute", &driver->DeviceGetAttribute);
   find("cuDevicePrimaryCtxRetain", &driver->DevicePrimaryCtxRetain);
   find("cuCtxGetCurrent", &driver->CtxGetCurrent);
@@ -51,6 +54,7 @@ absl::StatusOr<const Driver*> Open() {
   find("cuModuleGetFunction", &driver->ModuleGetFunction);
   find("cuFuncSetAttribute", &driver->FuncSetAttribute);
   find("cuLaunchKernel", &driver->LaunchKernel);
+  find("cuLaunchHostFunc", &driver->LaunchHostFunc);
   find("cuEventCreate", &driver->EventCreate);
   find("cuEventRecord", &driver->EventRecord);
   find("cuEventSynchronize", &driver->EventSynchronize);

@@ -34,9 +34,16 @@ struct KernelNode {
   Context context;
 };
 
+struct DeviceUuid {
+  unsigned char bytes[16];
+};
+
 struct Driver {
   Result (*Init)(unsigned flags);
   Result (*DeviceGet)(int* device, int ordinal);
+  Result (*DeviceGetCount)(int* count);
+  Result (*DeviceGetName)(char* name, int capacity, int device);
+  Result (*DeviceGetUuid)(DeviceUuid* uuid, int device);
   Result (*DeviceGetAttribute)(int* value, int attribute, int device);
   Result (*DevicePrimaryCtxRetain)(Context*, int device);
   Result (*CtxGetCurrent)(Context*);
@@ -54,6 +61,7 @@ struct Driver {
   Result (*FuncSetAttribute)(Function, int attribute, int value);
   Result (*LaunchKernel)(Function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                          unsigned shared_bytes, StreamHandle, void** parameters, void** extra);
+  Result (*LaunchHostFunc)(StreamHandle, void (*function)(void* data), void* data);
   Result (*EventCreate)(EventHandle*, unsigned flags);
   Result (*EventRecord)(EventHandle, StreamHandle);
   Result (*EventSynchronize)(EventHandle);
@@ -78,6 +86,7 @@ struct Driver {
   Result (*GetErrorString)(Result, const char**);
 };
 
+inline constexpr int kMultiprocessors = 16, kMemoryClock = 36;                    // of a device
 inline constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76;  // device attributes
 inline constexpr int kMaxDynamicSharedBytes = 8;                                  // a function attribute
 inline constexpr unsigned kPortable = 1, kDeviceMapped = 2;                       // of host memory

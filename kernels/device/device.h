@@ -56,6 +56,12 @@ class Event {
   virtual ~Event() = default;
 };
 
+// While it lives, what is enqueued behind it waits.
+class Hold {
+ public:
+  virtual ~Hold() = default;
+};
+
 // Launches put together once and then started as one. One thread at a time.
 class LaunchGraph {
  public:
@@ -102,6 +108,9 @@ class Device {
   // Whether the host reads and writes the device's memory as its own, and launches are done when they return.
   virtual bool is_host() const { return true; }
   virtual int ordinal() const { return 0; }
+  // From here on libraries that the calling thread calls work on this device; true: Leave restores what was before.
+  virtual bool Enter() { return false; }
+  virtual void Leave() {}
   // A little memory that host and device both address. Contents undefined.
   virtual absl::StatusOr<void*> AllocateShared(int64_t bytes) { return Allocate(bytes); }
   virtual void FreeShared(void* memory) { Free(memory); }
@@ -127,7 +136,25 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Event>> Record(Stream stream) = 0;
   // Seconds from one event to a later one; waits until both have happened.
   virtual absl::StatusOr<double> SecondsBetween(const Event& first, const Event& second) = 0;
+  // Lets what follows on the stream wait until the hold ends, a tenth of a second at most, so that it then runs without
+  // the host's pauses between: for timing. Null where there is nothing to hold. Not for more work than the device
+  // queues (some hundred launches).
+  virtual absl::StatusOr<std::unique_ptr<Hold>> HoldBack(Stream) { return std::unique_ptr<Hold>(); }
   virtual absl::Status Synchronize(Stream stream) = 0;
+};
+
+// Enters a device for as long as it lives.
+class DeviceScope {
+ public:
+  explicit DeviceScope(Device& device) : device_(device), entered_(device.Enter()) {}
+  ~DeviceScope() {
+    if (entered_) device_.Leave();
+  }
+  DeviceScope(const DeviceScope&) = delete;
+
+ private:
+  Device& device_;
+  const bool entered_;
 };
 
 }  // namespace preheat

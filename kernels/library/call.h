@@ -51,6 +51,8 @@ struct CallSpec {
   std::vector<EpilogueSpec> epilogue;
   double scale = 1;  // of attention's scores
   bool frozen[2] = {false, false};
+  // On a GPU, which of the library's algorithms: cuda/algorithm.h. Empty: its own choice.
+  std::string algorithm;
 
   int spatial() const { return static_cast<int>(stride.size()); }
 };

@@ -16,6 +16,7 @@ class Swapped : public PreparedCall {
   absl::Status Pack(int operand, const void* from, void* to) const override {
     return call_->Pack(1 - operand, from, to);
   }
+  std::string algorithm() const override { return call_->algorithm(); }
   absl::Status Run(const preheat_lib_addresses& addresses) const override {
     preheat_lib_addresses exchanged = addresses;
     std::swap(exchanged.operands[0], exchanged.operands[1]);

@@ -30,6 +30,9 @@ class PreparedCall {
   virtual absl::Status Pack(int operand, const void* from, void* to) const = 0;
 
   virtual absl::Status Run(const preheat_lib_addresses& addresses) const = 0;
+
+  // The algorithm at work, for CallSpec::algorithm of calls like this one; empty: there is nothing to choose.
+  virtual std::string algorithm() const { return ""; }
 };
 
 // One implementation of library calls. Thread-safe; lives for ever.

@@ -379,6 +379,7 @@ library::CallSpec SpecOf(const BoundLibrary& bound) {
     call.epilogue.push_back({static_cast<int32_t>(step.epilogue()->Get(static_cast<uint32_t>(i))->op()),
                              operand.buffer != kNoBuffer ? TensorOf(operand) : library::TensorSpec()});
   }
+  if (const auto* algorithm = step.algorithm()) call.algorithm.assign(algorithm->begin(), algorithm->end());
   for (uint32_t i = 0; i < 2; ++i) call.frozen[i] = Count(step.frozen()) == 2 && step.frozen()->Get(i);
   return call;
 }

@@ -1,4 +1,6 @@
 // The C ABI: translates arguments and statuses, and lets no exception out.
+#include <algorithm>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
@@ -219,6 +221,12 @@ preheat_status* preheat_session_run_raw(preheat_session* s, const int64_t* symbo
 }
 
 void preheat_session_profile(preheat_session* s, int32_t on) { s->session->SetProfile(on != 0); }
+
+size_t preheat_session_algorithm(preheat_session* s, size_t step, void* bytes, size_t capacity) {
+  const std::string algorithm = s->session->Algorithm(step);
+  if (bytes != nullptr) std::memcpy(bytes, algorithm.data(), std::min(capacity, algorithm.size()));
+  return algorithm.size();
+}
 
 size_t preheat_session_step_times(preheat_session* s, preheat_step_time* times, size_t capacity) {
   return s->session->StepTimes(times, times != nullptr ? capacity : 0);

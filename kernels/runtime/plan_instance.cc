@@ -229,6 +229,15 @@ absl::Status PlanInstance::RunRaw(const int64_t* symbols, void* const* inputs, v
   return RunPlan(*this, *state);
 }
 
+std::string PlanInstance::Algorithm(size_t step) {
+  std::lock_guard<std::mutex> lock(bound_mutex_);
+  if (bound_.empty() || step >= bound_.front()->steps.size()) return "";
+  const BoundStep& bound = bound_.front()->steps[step];
+  if (bound.kind != plan::StepKind::LibraryStep) return "";
+  const ReadyLibrary* ready = bound_.front()->libraries[bound.index]->ready.load(std::memory_order_acquire);
+  return ready != nullptr ? ready->call->algorithm() : "";
+}
+
 std::vector<std::string> PlanInstance::StepNames() {
   std::vector<std::string> names;
   const absl::StatusOr<std::shared_ptr<BoundPlan>> bound = BoundFor(initial_symbols_);

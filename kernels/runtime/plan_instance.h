@@ -103,6 +103,8 @@ class PlanInstance {
   // Makes a library call ready, packing its frozen operands: operands[i] is operand i's first element.
   absl::StatusOr<const ReadyLibrary*> MakeReady(BoundPlan& bound, BoundLibrary& library, const void* const operands[2]);
 
+  // See preheat_session_algorithm.
+  std::string Algorithm(size_t step);
   // The names of the run's steps, in order.
   std::vector<std::string> StepNames();
 

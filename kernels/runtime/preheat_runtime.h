@@ -167,6 +167,10 @@ typedef struct {
 } preheat_step_time;
 PREHEAT_EXPORT void preheat_session_profile(preheat_session*, int32_t on);
 PREHEAT_EXPORT size_t preheat_session_step_times(preheat_session*, preheat_step_time* times, size_t capacity);
+/* What a library has said of the algorithm that step `step` of the last run took, for LibraryStep.algorithm of
+ * plan.fbs: up to `capacity` bytes of it, and how many there are. 0: no library call, or nothing to choose. Not
+ * concurrent with runs. */
+PREHEAT_EXPORT size_t preheat_session_algorithm(preheat_session*, size_t step, void* bytes, size_t capacity);
 
 #ifdef __cplusplus
 }

@@ -1,9 +1,12 @@
 #include "kernels/runtime/run_plan.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/support/error.h"
@@ -17,6 +20,7 @@
 namespace preheat::runtime {
 namespace {
 
+constexpr size_t kMostQueued = 64;     // steps of a timed run, each a launch or a few
 constexpr uint32_t kDivisionSite = 5;  // codegen's ErrorSite; the others check indices
 
 }  // namespace
@@ -24,15 +28,62 @@ constexpr uint32_t kDivisionSite = 5;  // codegen's ErrorSite; the others check 
 absl::Status Runner::Run() {
   RETURN_IF_ERROR(TakeError());
   RETURN_IF_ERROR(PlaceBuffers(0));
-  if (state_.seconds != nullptr) state_.seconds->assign(state_.bound->steps.size(), 0);
+  if (state_.seconds != nullptr) return RunTimed();
   // The list's length is the same under every binding; the binding itself may change on the way.
-  for (size_t i = 0; i < state_.bound->steps.size(); ++i) {
-    const BoundStep step = state_.bound->steps[i];
-    const auto start = state_.seconds != nullptr ? Now() : Time();
-    absl::Status status = RunStep(step);
-    if (!status.ok()) return AtStep(std::move(status), i);
-    if (state_.seconds != nullptr) RETURN_IF_ERROR(device().Synchronize(state_.stream));
-    if (state_.seconds != nullptr) (*state_.seconds)[i] = std::chrono::duration<double>(Now() - start).count();
+  for (size_t i = 0; i < state_.bound->steps.size(); ++i) RETURN_IF_ERROR(RunStepAt(i));
+  return absl::OkStatus();
+}
+
+absl::Status Runner::RunStepAt(size_t number) {
+  const BoundStep step = state_.bound->steps[number];
+  absl::Status status = RunStep(step);
+  return status.ok() ? status : AtStep(std::move(status), number);
+}
+
+absl::Status Runner::RunTimed() {
+  const size_t count = state_.bound->steps.size();
+  state_.seconds->assign(count, 0);
+  for (size_t i = 0; i < count;) {
+    const size_t end = EndOfQueue(i);
+    if (end > i) {
+      RETURN_IF_ERROR(TimeOnDevice(i, end));
+      i = end;
+      continue;
+    }
+    const auto start = std::chrono::steady_clock::now();
+    RETURN_IF_ERROR(RunStepAt(i));
+    RETURN_IF_ERROR(device().Synchronize(state_.stream));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    (*state_.seconds)[i++] = took.count();
+  }
+  return absl::OkStatus();
+}
+
+// Behind the steps from `begin` on that a GPU can queue without the host: `begin` itself where there are none.
+size_t Runner::EndOfQueue(size_t begin) const {
+  if (device().is_host()) return begin;
+  size_t end = begin;
+  const auto& steps = state_.bound->steps;
+  while (end < std::min(steps.size(), begin + kMostQueued) &&
+         (steps[end].kind == plan::StepKind::KernelStep || steps[end].kind == plan::StepKind::LibraryStep)) {
+    ++end;
+  }
+  return end;
+}
+
+// By events of the GPU's, with all of these steps queued before the first begins: the host's pauses are not counted.
+absl::Status Runner::TimeOnDevice(size_t begin, size_t end) {
+  std::vector<std::unique_ptr<Event>> events;
+  {
+    ASSIGN_OR_RETURN(const std::unique_ptr<Hold> hold, device().HoldBack(state_.stream));
+    for (size_t i = begin; i <= end; ++i) {
+      ASSIGN_OR_RETURN(std::unique_ptr<Event> event, device().Record(state_.stream));
+      events.push_back(std::move(event));
+      if (i < end) RETURN_IF_ERROR(RunStepAt(i));
+    }
+  }
+  for (size_t i = begin; i < end; ++i) {
+    ASSIGN_OR_RETURN((*state_.seconds)[i], device().SecondsBetween(*events[i - begin], *events[i - begin + 1]));
   }
   return absl::OkStatus();
 }

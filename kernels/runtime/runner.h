@@ -1,7 +1,6 @@
 #ifndef PREHEAT_KERNELS_RUNTIME_RUNNER_H_
 #define PREHEAT_KERNELS_RUNTIME_RUNNER_H_
 
-#include <chrono>
 #include <cstdint>
 
 #include "absl/status/statusor.h"
@@ -40,14 +39,19 @@ class Runner {
   Device& device() const { return instance_.context().executable->device(); }
 
  private:
-  using Time = std::chrono::steady_clock::time_point;
-  static Time Now() { return std::chrono::steady_clock::now(); }
   const plan::Step& Control(const BoundStep& step) const { return *state_.bound->controls[step.index].step; }
 
   char* InputAddress(uint32_t input);
   char* AddressOf(const BoundOperand& operand) const { return state_.addresses[operand.buffer] + operand.offset; }
   preheat_tensor TensorOf(char* data, int32_t dtype, int32_t rank, const int64_t* sizes, const int64_t* strides) const;
   preheat_tensor TensorOf(uint32_t buffer) const;
+
+  // One step, whose errors say where it stands.
+  absl::Status RunStepAt(size_t number);
+  // As Run, filling state.seconds.
+  absl::Status RunTimed();
+  size_t EndOfQueue(size_t begin) const;
+  absl::Status TimeOnDevice(size_t begin, size_t end);
 
   absl::StatusOr<char*> Scratch(int64_t bytes);
   absl::Status RunKernel(const BoundKernel& kernel);

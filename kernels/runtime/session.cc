@@ -21,6 +21,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::shared_ptr<const E
                       .fix = "run it where torch is installed, and pass its extern handler"});
   }
   std::unique_ptr<Session> session(new Session(std::move(executable)));
+  const DeviceScope scope(session->executable_->device());
   session->context_ = {session->executable_.get(), options.extern_handler, options.extern_context};
   session->root_ = std::make_unique<PlanInstance>(session->context_, session->executable_->root());
   RETURN_IF_ERROR(session->root_->BindFrozen({options.frozen, options.num_frozen}));
@@ -28,12 +29,14 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::shared_ptr<const E
 }
 
 absl::Status Session::Refresh(const preheat_tensor* frozen, size_t num_frozen) {
+  const DeviceScope scope(executable_->device());
   if (frozen == nullptr) return root_->Refresh();
   return root_->BindFrozen({frozen, num_frozen});
 }
 
 template <typename Call>
 absl::Status Session::Profiled(const Call& call) {
+  const DeviceScope scope(executable_->device());
   if (!profile_.load(std::memory_order_relaxed)) return call(nullptr);
   std::vector<double> seconds;
   RETURN_IF_ERROR(call(&seconds));
@@ -53,6 +56,8 @@ absl::Status Session::RunRaw(const int64_t* symbols, void* const* inputs, void* 
   return Profiled(
       [&](std::vector<double>* seconds) { return root_->RunRaw(symbols, inputs, outputs, arena, seconds, stream); });
 }
+
+std::string Session::Algorithm(size_t step) { return root_->Algorithm(step); }
 
 size_t Session::StepTimes(preheat_step_time* times, size_t capacity) {
   std::lock_guard<std::mutex> lock(times_mutex_);

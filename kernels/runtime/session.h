@@ -31,6 +31,8 @@ class Session {
   void SetProfile(bool on) { profile_.store(on, std::memory_order_relaxed); }
   // Steps of the last profiled run, up to `capacity`; how many there are. Names live as long as the session.
   size_t StepTimes(preheat_step_time* times, size_t capacity);
+  // See preheat_session_algorithm.
+  std::string Algorithm(size_t step);
 
  private:
   explicit Session(std::shared_ptr<const Executable> executable) : executable_(std::move(executable)) {}

@@ -19,6 +19,7 @@
 #include "server/worker/artifact_blobs.h"
 #include "server/worker/report_proto.h"
 #include "server/worker/run_artifact.h"
+#include "server/worker/worker_gpu.h"
 
 namespace preheat::worker {
 namespace {
@@ -29,8 +30,9 @@ v1::TaskDone NotTuned(std::string reason) {
   return done;
 }
 
-// "AMD EPYC 7R13, 2 threads": what tuned generations are for.
+// "AMD EPYC 7R13, 2 threads", "NVIDIA H200, ...": what tuned generations are for.
 std::string MachineName() {
+  if (const Gpu* gpu = WorkersGpu()) return gpu->Model();
   std::ifstream file("/proc/cpuinfo");
   std::string line, model = "unknown CPU";
   while (std::getline(file, line)) {
@@ -95,12 +97,20 @@ absl::StatusOr<autotune::TuneOptions> TuneOptionsOf(const v1::TuneTask& task, co
   ASSIGN_OR_RETURN(inputs.symbols, reference::CompleteSymbols(canonical.program, {}));
   ASSIGN_OR_RETURN(tune.inputs, reference::GenerateInputs(canonical.program, inputs));
   tune.symbols = inputs.symbols;
-  tune.extern_handler = ExternHandler();
+  ASSIGN_OR_RETURN(tune.gpu, DeviceFor(options.target));
+  if (const Gpu* gpu = WorkersGpu()) tune.device = absl::StrCat("cuda-", gpu->uuid);
+  tune.extern_handler = ExternHandler(tune.gpu);
   tune.machine = MachineName();
-  tune.toolchain = context.toolchain.host_compiler();
+  tune.toolchain = tune.gpu != nullptr ? context.toolchain.device_compiler() : context.toolchain.host_compiler();
   tune.lookup_records = context.lookup_tuning;
-  if (!task.when_busy()) tune.patience = std::chrono::milliseconds(task.patience_ms());
+  if (!task.when_busy() && tune.gpu == nullptr) tune.patience = std::chrono::milliseconds(task.patience_ms());
   return tune;
+}
+
+// Empty: artifacts for this target can be measured here.
+std::string WhyNotHere(const std::string& target) {
+  if (absl::StartsWith(target, "cuda:")) return std::string(CheckDevice(target).message());
+  return target == preheat_host_target() ? "" : absl::StrCat("this worker runs on ", preheat_host_target());
 }
 
 void AddGeneration(const v1::TuneTask& task, autotune::TuneResult result, double seconds, v1::TaskDone& done) {
@@ -124,8 +134,11 @@ void AddGeneration(const v1::TuneTask& task, autotune::TuneResult result, double
 absl::StatusOr<v1::TaskDone> RunTuneTask(const v1::TuneTask& task, const TaskContext& context) {
   const auto start = std::chrono::steady_clock::now();
   context.progress("tune", 0, "");
-  if (task.manifest().target() != preheat_host_target()) {
-    return NotTuned(absl::StrCat("this worker runs on ", preheat_host_target()));
+  if (std::string why = WhyNotHere(task.manifest().target()); !why.empty()) return NotTuned(std::move(why));
+  if (!task.when_busy()) {
+    const absl::Status quiet = WaitForGpu(std::chrono::milliseconds(task.patience_ms()), context.cancelled);
+    if (GetError(quiet).kind == "no_nvml") return NotTuned(std::string(quiet.message()));
+    RETURN_IF_ERROR(quiet);
   }
   const CompileOptions options = OptionsOf(task, context);
   ASSIGN_OR_RETURN(Canonical canonical, ReadCanonical(task, options));

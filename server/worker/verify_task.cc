@@ -19,6 +19,7 @@
 #include "server/worker/artifact_blobs.h"
 #include "server/worker/compare_outputs.h"
 #include "server/worker/run_artifact.h"
+#include "server/worker/worker_gpu.h"
 #if PREHEAT_WITH_TORCH
 #include "compiler/reference/reference.h"
 #endif
@@ -29,6 +30,10 @@ namespace {
 using capture::AtenProgram;
 using reference::HostTensor;
 using Symbols = std::map<std::string, int64_t>;
+
+constexpr std::chrono::milliseconds kPatience{2000};
+
+bool IsGpu(const std::string& target) { return absl::StartsWith(target, "cuda:"); }
 
 absl::Status Invalid(std::string kind, std::string message, std::string where, std::string fix) {
   return MakeError(
@@ -51,6 +56,11 @@ std::string WhyIncomparable(const AtenProgram& program) {
   for (const capture::AtenNode& node : program.nodes) {
     for (absl::string_view prefix : kRandom) {
       if (absl::StartsWith(node.op, prefix)) return absl::StrCat(node.op, " gives other numbers each time");
+    }
+    for (absl::string_view name :
+         {"dot_product_cudnn", "dot_product_flash", "efficient_attention", "_flash_attention"}) {
+      if (!absl::StrContains(node.op, name) || absl::StrContains(node.op, "for_cpu")) continue;
+      return absl::StrCat(node.op, " is for GPUs alone, and the reference runs on a CPU");
     }
   }
   return "";
@@ -106,7 +116,19 @@ absl::StatusOr<std::vector<HostTensor>> RunOurs(const v1::VerifyTask& task, cons
   for (const v1::BlobRef& ref : task.manifest().code()) {
     ASSIGN_OR_RETURN(code[ref.digest()], BlobOf(task.blobs(), ref));
   }
-  return RunArtifact(plan, code, inputs);
+  return RunArtifact(task.manifest().target(), plan, code, inputs);
+}
+
+// What a GPU's program makes on its device is made here.
+AtenProgram OnHost(AtenProgram program) {
+  for (capture::AtenNode& node : program.nodes) {
+    for (AtenProgram& block : node.blocks) block = OnHost(std::move(block));
+    for (capture::NamedArgument& argument : node.args) {
+      auto* named = std::get_if<capture::Enum>(&argument.value);
+      if (named != nullptr && named->kind == capture::Enum::Kind::kDevice) named->name = "cpu";
+    }
+  }
+  return program;
 }
 
 #if PREHEAT_WITH_TORCH
@@ -149,8 +171,9 @@ absl::StatusOr<std::vector<HostTensor>> MakeInputs(const AtenProgram& program, c
 
 // What says that this machine or torch cannot do it, and nothing about the artifact.
 bool IsNoVerdict(const absl::Status& status) {
-  static constexpr std::array<absl::string_view, 5> kKinds = {
-      "unsupported_cpu", "extern_needs_torch", "inputs_too_large", "no_sizes_found", "incompatible_plan"};
+  static constexpr std::array<absl::string_view, 10> kKinds = {
+      "unsupported_cpu", "extern_needs_torch", "inputs_too_large", "no_sizes_found", "incompatible_plan",
+      "out_of_memory",   "no_such_device",     "no_nvml",          "no_cublaslt",    "no_cudnn"};
   std::string kind = GetError(status).kind;
   return absl::IsUnimplemented(status) || std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
 }
@@ -162,6 +185,7 @@ absl::StatusOr<v1::TaskDone> Verify(const v1::VerifyTask& task, const AtenProgra
   ASSIGN_OR_RETURN(std::vector<HostTensor> exact, RunEager(program, inputs, symbols, /*float64=*/true, cancelled));
   ASSIGN_OR_RETURN(std::vector<HostTensor> eager, RunEager(program, inputs, symbols, /*float64=*/false, cancelled));
   v1::TaskDone done;
+  if (IsGpu(task.manifest().target())) RETURN_IF_ERROR(WaitForGpu(kPatience, cancelled));  // a job may have begun
   absl::StatusOr<std::vector<HostTensor>> ours = RunOurs(task, inputs);
   if (ours.ok()) {
     *done.mutable_evidence() = CompareOutputs(*ours, eager, exact);
@@ -174,9 +198,10 @@ absl::StatusOr<v1::TaskDone> Verify(const v1::VerifyTask& task, const AtenProgra
   return done;
 }
 
-absl::Status WaitForOthers(int64_t until_unix_ms, const std::atomic<bool>* cancelled) {
+absl::Status WaitForOthers(const std::string& target, int64_t until_unix_ms, const std::atomic<bool>* cancelled) {
   const std::chrono::milliseconds patience(until_unix_ms - cache::SystemNowMs());
   if (patience.count() > 0) autotune::WaitForQuiet(patience, cancelled);
+  if (IsGpu(target)) RETURN_IF_ERROR(WaitForGpu(std::max(patience, std::chrono::milliseconds(0)), cancelled));
   return cancelled != nullptr && *cancelled ? absl::CancelledError("cancelled") : absl::OkStatus();
 }
 
@@ -184,11 +209,15 @@ absl::Status WaitForOthers(int64_t until_unix_ms, const std::atomic<bool>* cance
 
 absl::StatusOr<v1::TaskDone> RunVerifyTask(const v1::VerifyTask& task, const TaskContext& context) {
   context.progress("verify", 0, "");
-  if (absl::StartsWith(task.manifest().target(), "cuda:"))
-    return NotPossible("workers do not run artifacts on a GPU yet");
-  ASSIGN_OR_RETURN(AtenProgram program, ReadProgram(task.blobs(), task.manifest().program()));
+  if (absl::Status place = CheckDevice(task.manifest().target()); !place.ok())
+    return NotPossible(std::string(place.message()));
+  ASSIGN_OR_RETURN(AtenProgram stored, ReadProgram(task.blobs(), task.manifest().program()));
+  const AtenProgram program = OnHost(std::move(stored));
   if (std::string why = WhyIncomparable(program); !why.empty()) return NotPossible(std::move(why));
-  RETURN_IF_ERROR(WaitForOthers(task.quiet_until_unix_ms(), context.cancelled));
+  if (absl::Status quiet = WaitForOthers(task.manifest().target(), task.quiet_until_unix_ms(), context.cancelled);
+      !quiet.ok()) {
+    return IsNoVerdict(quiet) ? NotPossible(std::string(quiet.message())) : absl::StatusOr<v1::TaskDone>(quiet);
+  }
   const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<v1::TaskDone> done = Verify(task, program, context.cancelled);
   if (!done.ok() && IsNoVerdict(done.status())) return NotPossible(std::string(done.status().message()));

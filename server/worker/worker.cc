@@ -5,10 +5,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -29,6 +31,7 @@
 #include "server/worker/task_context.h"
 #include "server/worker/tune_task.h"
 #include "server/worker/verify_task.h"
+#include "server/worker/worker_gpu.h"
 
 namespace preheat::worker {
 namespace {
@@ -36,6 +39,7 @@ namespace {
 constexpr std::chrono::seconds kHeartbeatEvery{2};
 constexpr std::chrono::milliseconds kProgressEvery{100};
 constexpr std::chrono::seconds kKernelCallDeadline{20};
+constexpr std::chrono::seconds kIdleOnGpu{5};  // then its memory is given back
 constexpr int kBackgroundNiceness = 19;
 constexpr int kLargestMessage = 256 << 20;
 
@@ -58,14 +62,15 @@ absl::StatusOr<v1::Registration> MakeRegistration(const WorkerOptions& options) 
   v1::Registration registration;
   registration.set_worker_id(options.id);
   registration.set_device(options.device);
-  registration.set_target(preheat_host_target());
-  registration.add_compile_targets("cpu:*");
+  const Gpu* gpu = WorkersGpu();
+  registration.set_target(gpu != nullptr ? gpu->target : preheat_host_target());
+  if (gpu == nullptr) registration.add_compile_targets("cpu:*");
   registration.set_pid(getpid());
   v1::Toolchain& toolchain = *registration.mutable_toolchain();
   ASSIGN_OR_RETURN(*toolchain.mutable_host_compiler(), HostCompilerVersion());
   // No GPU is needed to compile for one, only NVRTC.
   if (absl::StatusOr<std::string> nvrtc = DeviceCompilerVersion(); nvrtc.ok()) {
-    registration.add_compile_targets("cuda:*");
+    if (gpu == nullptr) registration.add_compile_targets("cuda:*");
     toolchain.set_device_compiler(*nvrtc);
   }
   toolchain.set_compiler_epoch(kCompilerEpoch);
@@ -108,7 +113,7 @@ class Worker {
   absl::Status Run() {
     ASSIGN_OR_RETURN(v1::Registration registration, MakeRegistration(options_));
     toolchain_ = registration.toolchain();
-    if (!toolchain_.device_compiler().empty() && HasGpu()) WarmDeviceCompiler();
+    if (!toolchain_.device_compiler().empty() && HasGpu() && WorkersGpu() == nullptr) WarmDeviceCompiler();
     context_.AddMetadata("x-preheat-pool-token", options_.pool_token);
     stream_ = stub_->Work(&context_);
     v1::WorkerMessage hello;
@@ -147,6 +152,7 @@ class Worker {
 
   void StartTask(v1::Task task) {
     if (task_thread_.joinable()) task_thread_.join();  // its last message is out already
+    idle_since_ = kBusy;
     task_ = std::make_shared<RunningTask>();
     task_->id = task.id();
     task_thread_ = std::thread([this, running = task_, task = std::move(task)] { DoTask(*running, task); });
@@ -175,6 +181,21 @@ class Worker {
       *message.mutable_failed()->mutable_error() = server::ToProto(done.status());
     }
     Send(std::move(message));
+    idle_since_ = Now();
+    if (!GpuIsWell()) Leave();
+  }
+
+  static int64_t Now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+  void Leave() {
+    v1::WorkerMessage message;
+    message.mutable_leaving();
+    Send(std::move(message));
+  }
+
+  bool HasHeldGpuForNothing() const {
+    const std::chrono::steady_clock::duration idle(Now() - idle_since_);
+    return HoldsGpu() && idle_since_ != kBusy && idle > kIdleOnGpu;
   }
 
   TaskContext ContextOf(RunningTask& running) {
@@ -273,6 +294,7 @@ class Worker {
       v1::WorkerMessage message;
       message.mutable_heartbeat()->set_resident_bytes(ResidentBytes());
       Send(std::move(message));
+      if (HasHeldGpuForNothing()) Leave();
     }
   }
 
@@ -293,6 +315,8 @@ class Worker {
   bool stop_heart_ = false;            // guarded by heart_mutex_
   std::shared_ptr<RunningTask> task_;  // of the reading thread
   std::thread task_thread_;
+  static constexpr int64_t kBusy = std::numeric_limits<int64_t>::max();
+  std::atomic<int64_t> idle_since_{0};  // of the steady clock
   bool drained_ = false;
 };
 

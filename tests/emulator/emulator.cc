@@ -25,6 +25,7 @@
 #include <regex>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -352,6 +353,12 @@ int nvrtcGetProgramLog(void* program, char* log) {
 // --- The driver ---
 int cuInit(unsigned) { return 0; }
 int cuDeviceGet(int* device, int) { return *device = 0, 0; }
+int cuDeviceGetCount(int* count) { return *count = 1, 0; }
+int cuDeviceGetName(char* name, int capacity, int) {
+  std::strncpy(name, "emulated GPU", static_cast<size_t>(capacity));
+  return 0;
+}
+int cuDeviceGetUuid_v2(unsigned char* uuid, int) { return std::memset(uuid, 0x11, 16), 0; }
 int cuDeviceGetAttribute(int* value, int attribute, int) { return *value = attribute == 75 ? 9 : 0, 0; }
 int cuDevicePrimaryCtxRetain(void** context, int) { return *context = &g_mutex, 0; }
 int cuCtxGetCurrent(void** context) { return *context = &g_mutex, 0; }
@@ -431,6 +438,26 @@ std::function<int()> Work(const KernelNode& k) {
 
 }  // namespace
 
+namespace {
+
+// Algorithms of cuBLASLt's are numbers here, all of which do the same.
+constexpr int kProposals = 3;
+struct Proposal {
+  uint64_t algorithm[8];
+  size_t workspace;
+  int state;
+  float waves = 1;
+  int reserved[4] = {};
+};
+
+// So that a tuner finds something to gain.
+std::chrono::microseconds FirstProposalsDelay() {
+  static const char* const text = std::getenv("PREHEAT_EMULATED_DELAY_US");
+  return std::chrono::microseconds(text != nullptr ? std::atoi(text) : 0);
+}
+
+}  // namespace
+
 extern "C" {
 
 int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
@@ -478,6 +505,8 @@ int cuGraphExecChildGraphNodeSetParams(void*, void* node, void* child) {
 int cuGraphLaunch(void* exec, void* stream) {
   return Do(stream, [copy = *static_cast<Graph*>(exec)] { return RunGraph(copy); });
 }
+// What is enqueued is done at once: there is nothing that could wait for the function.
+int cuLaunchHostFunc(void*, void (*function)(void*), void* data) { return std::thread(function, data).detach(), 0; }
 int cuEventCreate(void** event, unsigned) { return *event = new std::chrono::steady_clock::time_point, 0; }
 int cuEventRecord(void* event, void*) {
   return *static_cast<std::chrono::steady_clock::time_point*>(event) = std::chrono::steady_clock::now(), 0;
@@ -519,8 +548,18 @@ int cublasLtMatrixLayoutSetAttribute(void* layout, int attribute, const void* va
 int cublasLtMatmulPreferenceCreate(void** preference) { return *preference = &g_mutex, 0; }
 int cublasLtMatmulPreferenceDestroy(void*) { return 0; }
 int cublasLtMatmulPreferenceSetAttribute(void*, int, const void*, size_t) { return 0; }
-int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int, void*, int* found) {
-  return *found = 1, 0;
+size_t cublasLtGetVersion() { return 130000; }
+int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int wanted, void* proposals,
+                                   int* found) {
+  *found = std::min(wanted, kProposals);
+  for (int i = 0; i < *found; ++i)
+    static_cast<Proposal*>(proposals)[i] = Proposal{{static_cast<uint64_t>(i) + 1}, 0, 0};
+  return 0;
+}
+int cublasLtMatmulAlgoCheck(void*, void*, void*, void*, void*, void*, const void* algorithm, void* checked) {
+  const uint64_t number = *static_cast<const uint64_t*>(algorithm);
+  *static_cast<Proposal*>(checked) = Proposal{{number}, 0, 0};
+  return number >= 1 && number <= kProposals ? 0 : 15;
 }
 }  // extern "C"
 
@@ -562,9 +601,22 @@ int MultiplyNow(const Description& description, const void* a, void* a_layout, c
 
 extern "C" int cublasLtMatmul(void*, void* desc, const void*, const void* a, void* a_layout, const void* b,
                               void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
-                              const void*, void*, size_t, void* stream) {
+                              const void* algorithm, void*, size_t, void* stream) {
   const Description now = *static_cast<Description*>(desc);  // the next call may have another bias
+  const uint64_t number = *static_cast<const uint64_t*>(algorithm);
+  if (number < 1 || number > kProposals) return 15;
   const bool adds = Load(beta, 0, static_cast<Layout*>(d_layout)->type == 1 ? 1 : 0) != 0;
   if (!adds) c = nullptr;
-  return Do(stream, [=] { return MultiplyNow(now, a, a_layout, b, b_layout, c, c_layout, d, d_layout); });
+  return Do(stream, [=] {
+    if (number == 1) std::this_thread::sleep_for(FirstProposalsDelay());
+    return MultiplyNow(now, a, a_layout, b, b_layout, c, c_layout, d, d_layout);
+  });
+}
+
+// --- NVIDIA's management library: a GPU that nobody uses ---
+extern "C" {
+int nvmlInit_v2() { return 0; }
+int nvmlDeviceGetHandleByUUID(const char*, void** device) { return *device = &g_mutex, 0; }
+int nvmlDeviceGetMemoryInfo_v2(void*, void*) { return 0; }
+int nvmlDeviceGetUtilizationRates(void*, void*) { return 0; }
 }

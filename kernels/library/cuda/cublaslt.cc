@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -12,16 +13,17 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
+#include "kernels/library/cuda/algorithm.h"
 
 namespace preheat::library {
 namespace {
 
 // The part of cuBLASLt's C interface that is used here; results are 0 when all went well.
-struct Algorithm {
+struct LtAlgorithm {
   uint64_t data[8];
 };
 struct Heuristic {
-  Algorithm algorithm;
+  LtAlgorithm algorithm;
   size_t workspace;
   int state;
   float waves;
@@ -40,9 +42,11 @@ struct Lt {
   int (*preference_set)(void* preference, int attribute, const void* value, size_t bytes);
   int (*heuristic)(void* handle, void* desc, void* a, void* b, void* c, void* d, void* preference, int wanted,
                    Heuristic*, int* found);
+  int (*check)(void* handle, void* desc, void* a, void* b, void* c, void* d, const LtAlgorithm*, Heuristic*);
+  size_t (*version)();
   int (*matmul)(void* handle, void* desc, const void* alpha, const void* a, void* a_layout, const void* b,
                 void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
-                const Algorithm*, void* workspace, size_t workspace_bytes, void* stream);
+                const LtAlgorithm*, void* workspace, size_t workspace_bytes, void* stream);
   void* handle = nullptr;
 };
 constexpr int kTransA = 3, kTransB = 4;  // attributes of a description
@@ -53,6 +57,7 @@ constexpr int kWorkspace = 1, kAlignmentA = 5;       // of a preference; B, C an
 constexpr int kR32F = 0, kR64F = 1, kR16F = 2, kR16BF = 14, kCompute32F = 68, kCompute64F = 70;
 constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;  // at most
 constexpr uintptr_t kAnyAddress = 4096;
+constexpr int kMostProposals = 63;
 
 absl::Status Unsupported(std::string message) {
   return MakeError(absl::StatusCode::kUnimplemented, {.kind = "unsupported_library_call",
@@ -88,6 +93,8 @@ absl::StatusOr<Lt> Open() {
   find("cublasLtMatmulPreferenceDestroy", &lt.preference_destroy);
   find("cublasLtMatmulPreferenceSetAttribute", &lt.preference_set);
   find("cublasLtMatmulAlgoGetHeuristic", &lt.heuristic);
+  find("cublasLtMatmulAlgoCheck", &lt.check);
+  find("cublasLtGetVersion", &lt.version);
   find("cublasLtMatmul", &lt.matmul);
   if (found && lt.create(&lt.handle) == 0) return lt;
   return MakeError(
@@ -214,9 +221,16 @@ class LtMatmul : public PreparedCall {
     RETURN_IF_ERROR(MakeLayout(plain, batches_.strides[2], &result_));
     RETURN_IF_ERROR(MakeResidual(call, plain));
     // Who has nothing for odd addresses may still have something for good ones.
-    has_any_ = Choose(static_cast<uint32_t>(size_), &any_).ok();
-    return Choose(16, &aligned_);
+    has_any_ = Choose(static_cast<uint32_t>(size_), 0, &any_).ok();
+    const Algorithm wanted = ReadAlgorithm("cublaslt", lt_.version(), call);
+    RETURN_IF_ERROR(Choose(16, wanted.rank, &aligned_));
+    if (!wanted.stored.empty()) Restore(wanted.stored);
+    const absl::string_view bytes(reinterpret_cast<const char*>(&aligned_), sizeof(aligned_));
+    algorithm_ = WriteAlgorithm("cublaslt", lt_.version(), call, bytes);
+    return absl::OkStatus();
   }
+
+  std::string algorithm() const override { return algorithm_; }
 
   absl::Status Run(const preheat_lib_addresses& addresses) const override {
     if (empty_) return absl::OkStatus();
@@ -311,30 +325,49 @@ class LtMatmul : public PreparedCall {
     return Ok(lt_.layout_set(*layout, kBatchStride, &batch_stride, sizeof(batch_stride)), "batch stride");
   }
 
-  // The library's own choice for addresses of this alignment.
-  absl::Status Choose(uint32_t alignment, Algorithm* algorithm) {
-    if (has_bias_) {  // of its address the library looks at the alignment; each run names its own
-      const uintptr_t somewhere = kAnyAddress + alignment;
-      RETURN_IF_ERROR(Ok(lt_.desc_set(desc_, kBiasPointer, &somewhere, sizeof(somewhere)), "bias"));
-    }
+  // The library's own proposal `rank` for addresses of this alignment; the first where it has not so many.
+  absl::Status Choose(uint32_t alignment, int rank, LtAlgorithm* algorithm) {
+    RETURN_IF_ERROR(SayBias(alignment));
     void* preference = nullptr;
     RETURN_IF_ERROR(Ok(lt_.preference_create(&preference), "preference"));
     const uint64_t workspace = static_cast<uint64_t>(kWorkspaceBytes);
     int status = lt_.preference_set(preference, kWorkspace, &workspace, sizeof(workspace));
     for (int i = 0; i < 4 && status == 0; ++i)
       status = lt_.preference_set(preference, kAlignmentA + i, &alignment, sizeof(alignment));
-    Heuristic best = {};
+    std::vector<Heuristic> best(static_cast<size_t>(std::clamp(rank, 0, kMostProposals)) + 1);
     int found = 0;
     if (status == 0)
-      status = lt_.heuristic(lt_.handle, desc_, first_, second_, residual_ != nullptr ? residual_ : result_, result_,
-                             preference, 1, &best, &found);
+      status = lt_.heuristic(lt_.handle, desc_, first_, second_, Added(), result_, preference,
+                             static_cast<int>(best.size()), best.data(), &found);
     lt_.preference_destroy(preference);
     RETURN_IF_ERROR(Ok(status, "heuristic"));
     if (found == 0) return Unsupported("cuBLASLt has no algorithm for this matrix product");
-    *algorithm = best.algorithm;
-    scratch_bytes_ = std::max(scratch_bytes_, static_cast<int64_t>(best.workspace));
+    const Heuristic& taken = found == static_cast<int>(best.size()) && best.back().state == 0 ? best.back() : best[0];
+    *algorithm = taken.algorithm;
+    scratch_bytes_ = std::max(scratch_bytes_, static_cast<int64_t>(taken.workspace));
     return absl::OkStatus();
   }
+
+  // An algorithm of an artifact's instead of the proposal, if the library says that it does on this GPU.
+  void Restore(const std::string& bytes) {
+    LtAlgorithm stored = {};
+    if (bytes.size() != sizeof(stored) || !SayBias(16).ok()) return;
+    std::memcpy(&stored, bytes.data(), sizeof(stored));
+    Heuristic checked = {};
+    if (lt_.check(lt_.handle, desc_, first_, second_, Added(), result_, &stored, &checked) != 0) return;
+    if (checked.state != 0 || checked.workspace > static_cast<size_t>(kWorkspaceBytes)) return;
+    aligned_ = stored;
+    scratch_bytes_ = std::max(scratch_bytes_, static_cast<int64_t>(checked.workspace));
+  }
+
+  // Of a bias's address the library looks at the alignment; each run names its own.
+  absl::Status SayBias(uint32_t alignment) {
+    if (!has_bias_) return absl::OkStatus();
+    const uintptr_t somewhere = kAnyAddress + alignment;
+    return Ok(lt_.desc_set(desc_, kBiasPointer, &somewhere, sizeof(somewhere)), "bias");
+  }
+
+  void* Added() const { return residual_ != nullptr ? residual_ : result_; }
 
   // One product into `c`. `residual` is null without one.
   absl::Status Multiply(const void* a, const void* b, const void* residual, void* c,
@@ -370,7 +403,8 @@ class LtMatmul : public PreparedCall {
   bool double_ = false, swapped_ = false, empty_ = false, has_bias_ = false, has_any_ = false;
   int32_t activation_ = 0;
   void *desc_ = nullptr, *first_ = nullptr, *second_ = nullptr, *result_ = nullptr, *residual_ = nullptr;
-  Algorithm aligned_ = {}, any_ = {};
+  LtAlgorithm aligned_ = {}, any_ = {};
+  std::string algorithm_;     // the aligned one, as artifacts keep it
   mutable std::mutex mutex_;  // held while a product with a bias is enqueued
 };
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
+#include "kernels/library/cuda/algorithm.h"
 #include "kernels/library/cuda/cudnn_api.h"
 
 namespace preheat::library {
@@ -20,7 +21,7 @@ namespace {
 
 using cudnn::Descriptor;
 
-constexpr int64_t kMostWorkspace = int64_t{256} << 20;
+constexpr int64_t kMostWorkspace = int64_t{256} << 20, kMostPlanBytes = int64_t{1} << 20;
 constexpr int kFloat = 0, kDouble = 1, kHalf = 2, kBFloat16 = 9;                // data types
 constexpr int kCrossCorrelation = 1, kAdd = 0, kRelu = 100;                     // modes
 constexpr int kModeFallback = 2, kModeA = 3;                                    // of heuristics
@@ -85,6 +86,7 @@ struct Problem {
   bool relu = false;
   bool tf32 = false;
   int64_t alignment = 16;
+  Algorithm algorithm;
 
   std::string Key(const void* handle) const {
     const auto text = [](const TensorSpec& t) {
@@ -93,7 +95,8 @@ struct Problem {
     return absl::StrCat(absl::Hex(reinterpret_cast<uintptr_t>(handle)), " ", op, " ", type, " ", text(first), " ",
                         text(second), " ", text(result), " ", absl::StrJoin(stride, ","), " ",
                         absl::StrJoin(padding, ","), " ", absl::StrJoin(dilation, ","), " ", bias ? text(*bias) : "",
-                        " ", residual ? text(*residual) : "", " ", relu, tf32, " ", alignment);
+                        " ", residual ? text(*residual) : "", " ", relu, tf32, " ", alignment, " ", algorithm.rank, " ",
+                        algorithm.stored);
   }
 };
 
@@ -161,6 +164,7 @@ class Builder {
   Builder(const cudnn::Api& api, const Place& place, const Problem& problem) : api_(api), place_(place), p_(problem) {}
 
   absl::StatusOr<std::shared_ptr<const Plan>> Run() {
+    if (std::shared_ptr<const Plan> plan = StoredPlan()) return plan;
     RETURN_IF_ERROR(Describe());
     Descriptor graph(api_, cudnn::kOperationGraph);
     std::vector<void*> operations;
@@ -272,7 +276,19 @@ class Builder {
     return absl::OkStatus();
   }
 
-  // The first proposal of this mode that can be made ready; null without.
+  // An artifact's own; null when it has none, or one that does not hold here. Whose operands may not be rounded takes
+  // none: it does not say whether it rounds.
+  std::shared_ptr<const Plan> StoredPlan() const {
+    const std::string& text = p_.algorithm.stored;
+    if (text.empty() || place_.device != nullptr || (p_.type == kFloat && !p_.tf32)) return nullptr;
+    auto made = std::make_shared<Plan>(api_);
+    made->plan.Set(400, cudnn::kHandleValue, 1, &place_.handle);
+    made->plan.Set(405, cudnn::kTextValue, static_cast<int64_t>(text.size()), text.data());
+    return Finalized(std::move(made));
+  }
+
+  // The first proposal of this mode that can be made ready, or the one behind as many as the call's algorithm passes
+  // over; null without.
   std::shared_ptr<const Plan> FirstPlan(const Descriptor& graph, int mode, bool compiled) {
     Descriptor heuristics(api_, cudnn::kHeuristics);
     heuristics.SetPart(201, graph);
@@ -294,7 +310,8 @@ class Builder {
       CudnnChoice choice;
       choice.compiled = compiled;
       if (!Acceptable(configs[static_cast<size_t>(i)], &choice)) continue;
-      if (std::shared_ptr<const Plan> plan = MakePlan(configs[static_cast<size_t>(i)], choice)) return plan;
+      std::shared_ptr<const Plan> plan = MakePlan(configs[static_cast<size_t>(i)], choice);
+      if (plan != nullptr && (compiled || passed_over_++ >= p_.algorithm.rank)) return plan;
     }
     return nullptr;
   }
@@ -328,6 +345,10 @@ class Builder {
       made->plan.SetPart(407, *place_.device);
     }
     made->plan.SetPart(401, config);
+    return Finalized(std::move(made));
+  }
+
+  std::shared_ptr<const Plan> Finalized(std::shared_ptr<Plan> made) const {
     int64_t count = 0;
     if (!made->plan.Finalize("a plan").ok() ||
         api_.get(made->plan.raw(), 402, cudnn::kIntValue, 1, &count, &made->choice.workspace) != 0) {
@@ -339,6 +360,7 @@ class Builder {
   const cudnn::Api& api_;
   const Place place_;
   const Problem& p_;
+  int passed_over_ = 0;  // plans that could have been made
   int64_t next_virtual_ = 100;
   std::vector<Descriptor> parts_, operations_;
 };
@@ -365,10 +387,19 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(const cudnn::Api& api, cudnn
 
 class CudnnConv : public PreparedCall {
  public:
-  CudnnConv(const cudnn::Api& api, cudnn::Handle& handle, Problem problem, std::shared_ptr<const Plan> plan)
-      : api_(api), handle_(handle), problem_(std::move(problem)), plan_(std::move(plan)) {}
+  CudnnConv(const cudnn::Api& api, cudnn::Handle& handle, const CallSpec& call, Problem problem,
+            std::shared_ptr<const Plan> plan)
+      : api_(api), handle_(handle), call_(call), problem_(std::move(problem)), plan_(std::move(plan)) {}
 
   absl::string_view provider() const override { return "cudnn"; }
+  std::string algorithm() const override {
+    std::string text(kMostPlanBytes, 0);
+    int64_t size = 0;
+    if (api_.get(plan_->plan.raw(), 405, cudnn::kTextValue, kMostPlanBytes, &size, text.data()) != 0) return "";
+    text.resize(static_cast<size_t>(std::clamp<int64_t>(size, 0, kMostPlanBytes)));
+    while (!text.empty() && text.back() == 0) text.pop_back();
+    return WriteAlgorithm("cudnn", api_.version(), call_, text);
+  }
   int64_t scratch_bytes() const override { return plan_->choice.workspace; }
   std::string pack_key(int) const override { return ""; }
   int64_t packed_bytes(int) const override { return 0; }
@@ -398,6 +429,7 @@ class CudnnConv : public PreparedCall {
   absl::StatusOr<std::shared_ptr<const Plan>> Unaligned() const {
     Problem problem = problem_;
     problem.alignment = ElementSize(problem.result.dtype);
+    problem.algorithm = {};
     ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, PlanFor(api_, handle_, problem));
     if (plan->choice.workspace <= plan_->choice.workspace) return plan;
     return Unsupported("a convolution of tensors that are not aligned to 16 bytes");
@@ -422,6 +454,7 @@ class CudnnConv : public PreparedCall {
 
   const cudnn::Api& api_;
   cudnn::Handle& handle_;
+  const CallSpec call_;
   const Problem problem_;
   const std::shared_ptr<const Plan> plan_;
 };
@@ -449,8 +482,14 @@ absl::StatusOr<std::unique_ptr<PreparedCall>> PrepareCudnn(const CallSpec& call)
   ASSIGN_OR_RETURN(Problem problem, ProblemOf(call));
   ASSIGN_OR_RETURN(const cudnn::Api* api, cudnn::OpenApi());
   ASSIGN_OR_RETURN(cudnn::Handle * handle, cudnn::HandleOfContext(*api));
-  ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, PlanFor(*api, *handle, problem));
-  return std::make_unique<CudnnConv>(*api, *handle, std::move(problem), std::move(plan));
+  problem.algorithm = ReadAlgorithm("cudnn", api->version(), call);
+  absl::StatusOr<std::shared_ptr<const Plan>> plan = PlanFor(*api, *handle, problem);
+  if (!plan.ok() && problem.algorithm.rank > 0) {  // it has not so many proposals
+    problem.algorithm = {};
+    plan = PlanFor(*api, *handle, problem);
+  }
+  if (!plan.ok()) return plan.status();
+  return std::make_unique<CudnnConv>(*api, *handle, call, std::move(problem), *std::move(plan));
 }
 
 absl::StatusOr<CudnnChoice> ChooseCudnn(const CallSpec& call, absl::string_view device) {
