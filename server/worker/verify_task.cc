@@ -171,9 +171,10 @@ absl::StatusOr<std::vector<HostTensor>> MakeInputs(const AtenProgram& program, c
 
 // What says that this machine or torch cannot do it, and nothing about the artifact.
 bool IsNoVerdict(const absl::Status& status) {
-  static constexpr std::array<absl::string_view, 10> kKinds = {
-      "unsupported_cpu", "extern_needs_torch", "inputs_too_large", "no_sizes_found", "incompatible_plan",
-      "out_of_memory",   "no_such_device",     "no_nvml",          "no_cublaslt",    "no_cudnn"};
+  static constexpr std::array<absl::string_view, 12> kKinds = {
+      "unsupported_cpu",   "extern_needs_torch", "inputs_too_large", "no_sizes_found",
+      "incompatible_plan", "out_of_memory",      "no_such_device",   "no_nvml",
+      "no_cublaslt",       "no_cudnn",           "cublaslt_error",   "cudnn_error"};
   std::string kind = GetError(status).kind;
   return absl::IsUnimplemented(status) || std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
 }

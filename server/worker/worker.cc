@@ -58,6 +58,13 @@ bool HasGpu() {
          std::filesystem::exists("/proc/driver/nvidia/version", failed);
 }
 
+absl::Status LostContext() {
+  return MakeError(absl::StatusCode::kUnavailable, {.kind = "gpu_busy",
+                                                    .message = "the last artifact has broken the worker's GPU context",
+                                                    .where = "",
+                                                    .fix = "the worker begins anew; try again"});
+}
+
 absl::StatusOr<v1::Registration> MakeRegistration(const WorkerOptions& options) {
   v1::Registration registration;
   registration.set_worker_id(options.id);
@@ -158,18 +165,22 @@ class Worker {
     task_thread_ = std::thread([this, running = task_, task = std::move(task)] { DoTask(*running, task); });
   }
 
+  static absl::StatusOr<v1::TaskDone> Run(const v1::Task& task, const TaskContext& context) {
+    if (task.has_compile()) return RunCompileTask(task.compile(), context);
+    if (!GpuIsWell()) return LostContext();  // it has come before the server knew
+    if (task.has_verify()) return RunVerifyTask(task.verify(), context);
+    if (task.has_tune()) return RunTuneTask(task.tune(), context);
+    return absl::UnimplementedError("this worker does not know such a task");
+  }
+
   void DoTask(RunningTask& running, const v1::Task& task) {
-    TaskContext context = ContextOf(running);
-    absl::StatusOr<v1::TaskDone> done = absl::UnimplementedError("this worker does not know such a task");
     // Evidence is worth less than the client's first runs, which start about now: give way. Linux counts niceness by
     // thread, and this one, with those that it starts, ends with the task.
     const bool background = task.has_tune() || task.verify().quiet_until_unix_ms() != 0;
     if (background) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kBackgroundNiceness);
     std::optional<autotune::DeviceLock> lock;  // who measures must be alone
     if (!task.has_tune()) lock.emplace("cpu", autotune::DeviceLock::Kind::kShared, &running.cancelled);
-    if (task.has_compile()) done = RunCompileTask(task.compile(), context);
-    if (task.has_verify()) done = RunVerifyTask(task.verify(), context);
-    if (task.has_tune()) done = RunTuneTask(task.tune(), context);
+    absl::StatusOr<v1::TaskDone> done = Run(task, ContextOf(running));
     if (running.cancelled) done = absl::CancelledError("cancelled by the server");
     v1::WorkerMessage message;
     if (done.ok()) {

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from harness import BIN, Row, Rows, add_piece_options, in_process, machine, server, show
+from harness import BIN, Row, Rows, add_piece_options, in_process, machine, ours, server, show
 
 _PRODUCTS = ("mm", "conv", "attention", "linear")  # parts of the names of ATen's operators
 _WRONG = 1e-3  # relative error from which a result is not eager's
@@ -70,7 +70,7 @@ def main() -> int:
 def _run_row(options: argparse.Namespace, name: str, size: str, mode: str) -> Row:
     with tempfile.TemporaryDirectory() as folder, _server_of(options, folder) as address:
         env = dict(os.environ, PREHEAT_SERVER=address, PREHEAT_CACHE_DIR=f"{folder}/preheat", PREHEAT_REQUIRED="1",
-                   TORCHINDUCTOR_CACHE_DIR=f"{folder}/inductor")  # fmt: skip
+                   TORCHINDUCTOR_CACHE_DIR=f"{folder}/inductor", **ours(options.bin))  # fmt: skip
         command = [__file__, "--row", f"{name},{size},{mode}", "--backends", options.backends]
         return in_process([*command, "--seconds", str(options.seconds)], env, options.row_seconds)
 

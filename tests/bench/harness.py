@@ -37,6 +37,12 @@ def server(bin: pathlib.Path, folder: str) -> Iterator[str]:
         subprocess.run(control + ["stop", "--data-dir", f"{folder}/server"], capture_output=True)
 
 
+def ours(bin: pathlib.Path) -> dict[str, str]:
+    """Variables for a job that runs this checkout's client on the runtime beside `bin`, whatever is installed."""
+    path = os.pathsep.join(filter(None, [str(ROOT / "client" / "python"), os.environ.get("PYTHONPATH")]))
+    return {"PYTHONPATH": path, "PREHEAT_RUNTIME": str(bin.resolve().parent / "lib" / "libpreheat_runtime.so")}
+
+
 def machine() -> str:
     """The CPU, the threads, the torch and its BLAS that numbers are of."""
     import torch

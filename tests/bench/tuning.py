@@ -26,7 +26,7 @@ import time
 from functools import partial
 from typing import Any
 
-from harness import BIN, Row, Rows, add_piece_options, in_process, machine, server, show
+from harness import BIN, Row, Rows, add_piece_options, in_process, machine, ours, server, show
 
 
 def main() -> int:
@@ -61,7 +61,8 @@ def main() -> int:
 
 def _run_row(options: argparse.Namespace, name: str) -> Row:
     with tempfile.TemporaryDirectory() as folder, server(options.bin, folder) as address:
-        env = dict(os.environ, PREHEAT_SERVER=address, PREHEAT_CACHE_DIR=f"{folder}/cache", PREHEAT_REQUIRED="1")
+        env = dict(os.environ, PREHEAT_SERVER=address, PREHEAT_CACHE_DIR=f"{folder}/cache", PREHEAT_REQUIRED="1",
+                   **ours(options.bin))  # fmt: skip
         command = [__file__, "--row", name, "--size", options.size, "--pairs", str(options.pairs)]
         return in_process([*command, "--bin", str(options.bin)], env, options.row_seconds)
 

@@ -55,3 +55,21 @@ def test_components_are_hashed_only_for_a_log(logged: bool, monkeypatch: pytest.
         thread.start()
         thread.join()
     assert elsewhere == pickler.debug_lines(None) == ["a component"]
+
+
+@pytest.mark.parametrize("logged", [False, True])
+def test_graphs_are_printed_only_for_who_looks(logged: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._logging import _internal
+
+    for name in ("TORCH_TRACE", "TORCH_LOGS", "TORCH_COMPILE_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(_internal.log_state, "artifact_names", {"aot_graphs"} if logged else set())
+    module = torch.fx.GraphModule({}, torch.fx.Graph())
+    whole = module.print_readable(print_output=False)
+    elsewhere: list[str] = []
+    with aot_cache.used(Config(), lambda kind, built: lambda args: args):
+        assert module.print_readable(print_output=False) == (whole if logged else "")
+        thread = threading.Thread(target=lambda: elsewhere.append(module.print_readable(print_output=False)))
+        thread.start()
+        thread.join()
+    assert whole and elsewhere == [whole]

@@ -51,6 +51,7 @@ def used(config: Config, restore: Restore) -> Iterator[None]:
             _without_inductors_backends(),
             _without_digests(),
             _without_components(),
+            _without_printing(),
         ):
             yield
     finally:
@@ -96,10 +97,26 @@ def _without_components() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(pickler, "debug_lines", _here(lambda *_: [], pickler.debug_lines))
 
 
+def _without_printing() -> contextlib.AbstractContextManager[Any]:
+    """AOTAutograd prints every graph for an entry's logs, which is a twentieth of what it does; somebody who looks at
+    graphs has told torch so."""
+    from torch._logging import _internal
+
+    told = any(os.environ.get(name) for name in ("TORCH_TRACE", "TORCH_LOGS", "TORCH_COMPILE_DEBUG"))
+    if told or getattr(_internal.log_state, "artifact_names", True):
+        return contextlib.nullcontext()
+    module = torch.fx.GraphModule
+    return mock.patch.object(module, "print_readable", _here(lambda *_, **__: "", module.print_readable))
+
+
 def _here(ours: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     """Ours for this thread, what was there for all others, which may compile for Inductor meanwhile."""
     thread = threading.get_ident()
-    return lambda *given: ours(*given) if threading.get_ident() == thread else original(*given)
+
+    def either(*given: Any, **named: Any) -> Any:
+        return (ours if threading.get_ident() == thread else original)(*given, **named)
+
+    return either
 
 
 def _is_release() -> bool:
