@@ -445,7 +445,6 @@ TEST(Providers, FewPositionsGoToTheOwnLoopsUnlessInGroups) {
   }
 }
 
-// A network's gates: one pixel, small filters. With more positions the copy is worth it.
 // What copying filters costs is made good by 8 x 8 positions, not by 7 x 7.
 TEST(Providers, ManyPositionsAreWorthACopyOfTheFilters) {
   const int32_t f32 = static_cast<int32_t>(DType::kF32);
@@ -462,6 +461,7 @@ TEST(Providers, ManyPositionsAreWorthACopyOfTheFilters) {
   }
 }
 
+// A network's gates: one pixel, small filters. With more positions the copy is worth it.
 TEST(Providers, SmallFiltersOfOnePositionGoToTheOwnLoops) {
   const int32_t f32 = static_cast<int32_t>(DType::kF32);
   for (int64_t width : {1, 7}) {
