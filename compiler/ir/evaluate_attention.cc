@@ -21,12 +21,22 @@ void Store(const Numbers& numbers, HostTensor& out) {
   for (size_t i = 0; i < numbers.size(); ++i) out.SetFloat(static_cast<int64_t>(i), numbers[i]);
 }
 
+int64_t Matrices(const HostTensor& t) {
+  int64_t count = 1;
+  for (size_t i = 0; i + 2 < t.shape.size(); ++i) count *= t.shape[i];
+  return count;
+}
+
 struct Sizes {
   explicit Sizes(const Evaluation& e)
-      : m(e.in(0).shape[e.in(0).shape.size() - 2]), e(e.in(0).shape.back()), n(e.in(1).shape.back()), batch(1) {
-    for (size_t i = 0; i + 2 < e.in(0).shape.size(); ++i) batch *= e.in(0).shape[i];
-  }
-  int64_t m, e, n, batch;
+      : m(e.in(0).shape[e.in(0).shape.size() - 2]),
+        e(e.in(0).shape.back()),
+        n(e.in(1).shape.back()),
+        batch(Matrices(e.in(0))),
+        stacked(Matrices(e.in(1))) {}
+  // The matrix of keys and values that one of the queries' sees. Heads lie side by side, so groups do.
+  int64_t KeysOf(int64_t matrix) const { return matrix * stacked / batch; }
+  int64_t m, e, n, batch, stacked;
 };
 
 // The masked scores.
@@ -35,7 +45,7 @@ Numbers Scores(const Evaluation& e, const Sizes& s) {
   for (int64_t at = 0; at < static_cast<int64_t>(scores.size()); ++at) {
     const int64_t matrix = at / (s.m * s.n), i = at / s.n % s.m, j = at % s.n;
     for (int64_t c = 0; c < s.e; ++c) {
-      scores[at] += e.in(0).Float((matrix * s.m + i) * s.e + c) * e.in(1).Float((matrix * s.e + c) * s.n + j);
+      scores[at] += e.in(0).Float((matrix * s.m + i) * s.e + c) * e.in(1).Float((s.KeysOf(matrix) * s.e + c) * s.n + j);
     }
     scores[at] *= e.node.Double("scale");
     int next = 2;
@@ -50,16 +60,21 @@ Numbers Scores(const Evaluation& e, const Sizes& s) {
   return scores;
 }
 
-// sums[x, y] += over z: left[x, z] * right[z, y] of every matrix; `transposed`: left is [z, x].
-Numbers Product(const Numbers& left, const Numbers& right, int64_t batch, int64_t x, int64_t z, int64_t y,
+// sums[x, y] += over z: left[x, z] * right[z, y] of every matrix of left; `transposed`: left is [z, x]. The stacks may
+// differ in length: a matrix of the shorter one stands for a group of the longer one's.
+Numbers Product(const Numbers& left, const Numbers& right, const Sizes& s, int64_t x, int64_t z, int64_t y,
                 bool transposed = false) {
-  Numbers sums(batch * x * y, 0);
-  for (int64_t at = 0; at < static_cast<int64_t>(sums.size()); ++at) {
+  const int64_t others = static_cast<int64_t>(right.size()) / std::max<int64_t>(1, z * y);
+  const int64_t results = transposed ? s.stacked : s.batch;
+  Numbers sums(results * x * y, 0);
+  for (int64_t at = 0; at < s.batch * x * y; ++at) {
     const int64_t matrix = at / (x * y), row = at / y % x, column = at % y;
+    double sum = 0;
     for (int64_t k = 0; k < z; ++k) {
       const int64_t l = transposed ? (matrix * z + k) * x + row : (matrix * x + row) * z + k;
-      sums[at] += left[l] * right[(matrix * z + k) * y + column];
+      sum += left[l] * right[(matrix * others / s.batch * z + k) * y + column];
     }
+    sums[(matrix * results / s.batch * x + row) * y + column] += sum;
   }
   return sums;
 }
@@ -78,7 +93,7 @@ void Forward(Evaluation& e) {
     log_sums[i] = std::log(total) + max;
   }
   const HostTensor& v = e.in(static_cast<int>(e.node.operands().size()) - 1);
-  Store(Product(scores, NumbersOf(v), s.batch, s.m, s.n, v.shape.back()), e.out());
+  Store(Product(scores, NumbersOf(v), s, s.m, s.n, v.shape.back()), e.out());
   if (e.results.size() > 1) Store(log_sums, e.out(1));
 }
 
@@ -90,19 +105,19 @@ void Backward(Evaluation& e) {
   const Numbers g = NumbersOf(e.in(last - 2)), output = NumbersOf(e.in(last - 1));
   Numbers weights = Scores(e, s), products(weights.size(), 0);
   for (int64_t at = 0; at < static_cast<int64_t>(weights.size()); ++at) {
-    const int64_t row = at / s.n, column = at / (s.m * s.n) * s.n + at % s.n;
+    const int64_t row = at / s.n, column = s.KeysOf(at / (s.m * s.n)) * s.n + at % s.n;
     weights[at] = weights[at] == -INFINITY ? 0 : std::exp(weights[at] - e.in(last).Float(row));
     for (int64_t c = 0; c < f; ++c) products[at] += g[row * f + c] * (v.Float(column * f + c) - output[row * f + c]);
     products[at] *= weights[at] * e.node.Double("scale");
   }
-  Numbers keys(s.batch * s.n * s.e);
+  Numbers keys(s.stacked * s.n * s.e);
   for (int64_t at = 0; at < static_cast<int64_t>(keys.size()); ++at) {
     const int64_t matrix = at / (s.n * s.e), j = at / s.e % s.n, c = at % s.e;
     keys[at] = e.in(1).Float((matrix * s.e + c) * s.n + j);
   }
-  Store(Product(products, keys, s.batch, s.m, s.n, s.e), e.out());
-  Store(Product(products, NumbersOf(e.in(0)), s.batch, s.n, s.m, s.e, true), e.out(1));
-  Store(Product(weights, g, s.batch, s.n, s.m, f, true), e.out(2));
+  Store(Product(products, keys, s, s.m, s.n, s.e), e.out());
+  Store(Product(products, NumbersOf(e.in(0)), s, s.n, s.m, s.e, true), e.out(1));
+  Store(Product(weights, g, s, s.n, s.m, f, true), e.out(2));
 }
 
 }  // namespace

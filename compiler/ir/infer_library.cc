@@ -1,5 +1,6 @@
 #include "compiler/ir/infer_library.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -83,17 +84,39 @@ absl::StatusOr<absl::Span<const std::string>> AfterMasks(OpAttrs& a, absl::Span<
   return steps;
 }
 
+// The type of x * y when y may have fewer heads (the dimension before the matrices), each for a group of x's.
+absl::StatusOr<TensorType> GroupedMatMulType(OpAttrs& a, const TensorType& x, TensorType y) {
+  const int dim = x.rank() - 3;
+  if (dim >= 0 && y.rank() == x.rank()) {
+    const std::optional<int64_t> heads = x.shape[dim].constant(), own = y.shape[dim].constant();
+    if (heads && own && *own > 0 && *heads % *own == 0) y.shape[dim] = x.shape[dim];
+  }
+  return MatMulType(a, x, y);
+}
+
 absl::StatusOr<TensorType> ScoresType(OpAttrs& a, absl::Span<const Value> operands) {
   if (operands.size() < 2) return a.Fail("has no two operands for its base");
-  ASSIGN_OR_RETURN(TensorType scores, MatMulType(a, operands[0].type(), operands[1].type()));
-  if (scores.dtype != DType::kF32) return a.Fail("attention takes f32");
+  ASSIGN_OR_RETURN(TensorType scores, GroupedMatMulType(a, operands[0].type(), operands[1].type()));
+  if (scores.dtype != DType::kF32 && scores.dtype != DType::kF16 && scores.dtype != DType::kBF16) {
+    return a.Fail("attention takes f32, f16 and bf16");
+  }
   RETURN_IF_ERROR(a.Get<double>("scale").status());
   return scores;
 }
 
 TensorType LogSumsType(TensorType scores) {
+  scores.dtype = DType::kF32;
   scores.shape.back() = Expr(1);
   return scores;
+}
+
+// The type of weights * v, whose heads are those of the keys.
+absl::StatusOr<TensorType> ValuesType(OpAttrs& a, const TensorType& scores, const TensorType& keys,
+                                      const TensorType& v) {
+  for (int i = 0; i < keys.rank() - 2; ++i) {
+    if (v.rank() != keys.rank() || v.shape[i] != keys.shape[i]) return a.Fail("values have other heads than keys");
+  }
+  return GroupedMatMulType(a, scores, v);
 }
 
 // The result, and the rows' log sums where two results are declared.
@@ -105,7 +128,7 @@ absl::StatusOr<std::vector<TensorType>> AttentionTypes(OpAttrs& a, absl::Span<co
     return a.Fail("attention's steps are masks, causal, a softmax, values");
   }
   if (extras.size() != 1) return a.Fail("has another number of operands than its epilogue takes");
-  ASSIGN_OR_RETURN(const TensorType result, MatMulType(a, scores, extras[0].type()));
+  ASSIGN_OR_RETURN(const TensorType result, ValuesType(a, scores, operands[1].type(), extras[0].type()));
   std::vector<TensorType> types = {result, LogSumsType(scores)};
   if (results < 2) types.pop_back();
   return types;
@@ -120,7 +143,7 @@ absl::StatusOr<std::vector<TensorType>> AttentionGradTypes(OpAttrs& a, absl::Spa
     return a.Fail("the gradient's steps are masks, causal, values, gradient, output, log_sums");
   }
   if (extras.size() != 4) return a.Fail("has another number of operands than its epilogue takes");
-  ASSIGN_OR_RETURN(const TensorType result, MatMulType(a, scores, extras[0].type()));
+  ASSIGN_OR_RETURN(const TensorType result, ValuesType(a, scores, operands[1].type(), extras[0].type()));
   if (extras[1].type() != result || extras[2].type() != result || extras[3].type() != LogSumsType(scores)) {
     return a.Fail(absl::StrCat("the gradient of ", result.ToString(), " has operands of other types"));
   }

@@ -93,6 +93,13 @@ std::vector<Gpu> Gpus() {
   return gpus;
 }
 
+std::string ModelOfCurrentGpu() {
+  const absl::StatusOr<const cuda::Driver*> driver = cuda::OpenDriver();
+  int device = 0;
+  if (!driver.ok() || (*driver)->CtxGetDevice(&device) != 0) return "";
+  return Describe(**driver, device).Model();
+}
+
 absl::StatusOr<GpuUse> UseOf(const Gpu& gpu) {
   const Nvml* nvml = OpenNvml();
   void* device = nullptr;

@@ -25,6 +25,9 @@ struct Gpu {
 // All of them; makes no context, so takes nothing of any. None where there is no driver.
 std::vector<Gpu> Gpus();
 
+// The model of the GPU whose context is current on this thread; "" without.
+std::string ModelOfCurrentGpu();
+
 // What everybody on the machine uses of a GPU now.
 struct GpuUse {
   int64_t memory_bytes = 0;

@@ -164,47 +164,63 @@ absl::Status CheckAttentionSteps(const CallSpec& call, absl::Span<const int32_t>
   return fits ? absl::OkStatus() : Bad("attention: steps are missing or out of order");
 }
 
-// t is [batch..., rows, columns] in f32, the batch that of `like`.
-absl::Status CheckStack(const TensorSpec& t, const TensorSpec& like, int64_t rows, int64_t columns) {
-  RETURN_IF_ERROR(CheckTensor(t, static_cast<int32_t>(DType::kF32), "attention: a matrix"));
+// t is [batch..., rows, columns], the batch that of `like`.
+absl::Status CheckStack(const TensorSpec& t, DType dtype, const TensorSpec& like, int64_t rows, int64_t columns) {
+  RETURN_IF_ERROR(CheckTensor(t, static_cast<int32_t>(dtype), "attention: a matrix"));
   std::vector<int64_t> sizes(like.sizes.begin(), like.sizes.end() - 2);
   sizes.insert(sizes.end(), {rows, columns});
   return t.sizes == sizes ? absl::OkStatus() : Bad(absl::StrCat("attention: ", Text(t), " beside ", Text(like)));
 }
 
-absl::Status CheckResult(const TensorSpec& t, const TensorSpec& like, int64_t rows, int64_t columns) {
-  RETURN_IF_ERROR(CheckStack(t, like, rows, columns));
+absl::Status CheckResult(const TensorSpec& t, DType dtype, const TensorSpec& like, int64_t rows, int64_t columns) {
+  RETURN_IF_ERROR(CheckStack(t, dtype, like, rows, columns));
   return Injective(t) ? absl::OkStatus() : Bad("the result's strides make elements overlap");
 }
 
-// REQUIRES: q and k have two dimensions or more. Log sums are [batch..., m, 1].
+// Keys lie beside queries, each of their heads (the dimension before the matrices) for a group of the queries' heads.
+absl::Status CheckHeads(const TensorSpec& k, const TensorSpec& q) {
+  const int dim = q.rank() - 3;
+  for (int d = 0; d <= dim; ++d) {
+    const bool grouped = d == dim && k.sizes[d] > 0 && q.sizes[d] % k.sizes[d] == 0;
+    if (k.sizes[d] != q.sizes[d] && !grouped) {
+      return Bad(absl::StrCat("attention: ", Text(k), " beside ", Text(q)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// REQUIRES: q and k have two dimensions or more. Log sums are [batch..., m, 1] in f32.
 absl::Status CheckAttentionShapes(const CallSpec& call) {
   const TensorSpec &q = call.operands[0], &k = call.operands[1];
   const int64_t m = q.sizes[q.rank() - 2], e = q.sizes.back(), n = k.sizes.back();
   const bool forward = call.op == PREHEAT_LIB_ATTENTION;
   const TensorSpec& v = call.epilogue[call.epilogue.size() - (forward ? 1 : 4)].operand;
   if (v.rank() != q.rank()) return Bad("attention: ranks differ");
+  const DType dtype = static_cast<DType>(call.result.dtype);
   const int64_t f = v.sizes.back();
-  RETURN_IF_ERROR(CheckStack(k, q, e, n));
-  RETURN_IF_ERROR(CheckStack(v, q, n, f));
+  RETURN_IF_ERROR(CheckStack(q, dtype, q, m, e));
+  RETURN_IF_ERROR(CheckHeads(k, q));
+  RETURN_IF_ERROR(CheckStack(k, dtype, k, e, n));
+  RETURN_IF_ERROR(CheckStack(v, dtype, k, n, f));
   if (forward) {
-    RETURN_IF_ERROR(CheckResult(call.result, q, m, f));
+    RETURN_IF_ERROR(CheckResult(call.result, dtype, q, m, f));
     if (call.more_results.size() > 1) return Bad("attention: too many results");
-    for (const TensorSpec& sums : call.more_results) RETURN_IF_ERROR(CheckResult(sums, q, m, 1));
+    for (const TensorSpec& sums : call.more_results) RETURN_IF_ERROR(CheckResult(sums, DType::kF32, q, m, 1));
     return absl::OkStatus();
   }
   const EpilogueSpec* tail = &call.epilogue[call.epilogue.size() - 3];
-  RETURN_IF_ERROR(CheckStack(tail[0].operand, q, m, f));
-  RETURN_IF_ERROR(CheckStack(tail[1].operand, q, m, f));
-  RETURN_IF_ERROR(CheckStack(tail[2].operand, q, m, 1));
+  RETURN_IF_ERROR(CheckStack(tail[0].operand, dtype, q, m, f));
+  RETURN_IF_ERROR(CheckStack(tail[1].operand, dtype, q, m, f));
+  RETURN_IF_ERROR(CheckStack(tail[2].operand, DType::kF32, q, m, 1));
   if (call.more_results.size() != 2) return Bad("attention: its gradient has three results");
-  RETURN_IF_ERROR(CheckResult(call.result, q, m, e));
-  RETURN_IF_ERROR(CheckResult(call.more_results[0], q, n, e));
-  return CheckResult(call.more_results[1], q, n, f);
+  RETURN_IF_ERROR(CheckResult(call.result, dtype, q, m, e));
+  RETURN_IF_ERROR(CheckResult(call.more_results[0], dtype, k, n, e));
+  return CheckResult(call.more_results[1], dtype, k, n, f);
 }
 
 absl::Status CheckAttention(const CallSpec& call) {
-  if (call.result.dtype != static_cast<int32_t>(DType::kF32)) return Bad("attention: f32 only");
+  const DType dtype = static_cast<DType>(call.result.dtype);
+  if (dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBF16) return Bad("attention: f32, f16 or bf16");
   if (call.operands[0].rank() < 2 || call.operands[1].rank() != call.operands[0].rank()) {
     return Bad("attention: ranks differ or are under 2");
   }

@@ -335,11 +335,21 @@ std::unique_ptr<PreparedCall> Make(const CallSpec& call) {
   return std::make_unique<GemmCall<Stored, Sum>>(call);
 }
 
+// What a CPU has loops for: f32, as many heads of keys as of queries.
+bool TakesAttention(const CallSpec& call) {
+  const TensorSpec &q = call.operands[0], &k = call.operands[1];
+  return call.result.dtype == static_cast<int32_t>(DType::kF32) &&
+         std::equal(q.sizes.begin(), q.sizes.end() - 2, k.sizes.begin());
+}
+
 class Loops : public Provider {
  public:
   absl::string_view name() const override { return "loops"; }
 
   absl::StatusOr<std::unique_ptr<PreparedCall>> Prepare(const CallSpec& call) const override {
+    if (call.op >= PREHEAT_LIB_ATTENTION && !TakesAttention(call)) {
+      return absl::UnimplementedError("attention here is for f32 and equal heads");
+    }
     if (call.op == PREHEAT_LIB_ATTENTION) return PrepareAttention(call);
     if (call.op == PREHEAT_LIB_ATTENTION_GRAD) return PrepareAttentionGrad(call);
     switch (static_cast<DType>(call.result.dtype)) {

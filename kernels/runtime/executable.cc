@@ -10,6 +10,7 @@
 #include "kernels/device/cpu_device.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/cuda_device.h"
+#include "kernels/library/cuda/plan_files.h"
 #include "kernels/runtime/check_plan.h"
 
 namespace preheat::runtime {
@@ -65,6 +66,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> Executable::Load(absl::string_
   ASSIGN_OR_RETURN(const plan::Plan* checked, CheckPlan(executable->plan_bytes_.get(), plan.size()));
   if (absl::StartsWith(Text(checked->target()), "cuda:")) {
     ASSIGN_OR_RETURN(executable->device_, NewCudaDevice(Text(checked->target())));
+    library::KeepPlansIn(options.cache_dir != nullptr ? options.cache_dir : "");
   } else {
     RETURN_IF_ERROR(CheckHostRuns(Text(checked->target())));
     executable->device_ = NewCpuDevice(options.cache_dir != nullptr ? options.cache_dir : "");

@@ -1,5 +1,7 @@
 // cuDNN's graph interface as far as Preheat uses it, on the host: PREHEAT_CUDNN names this library. A descriptor is
 // what was set on it; a plan is its graph, done operation by operation in float64.
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -88,8 +90,7 @@ class Run {
 
   int Do() {
     for (const Shared& operation : graph_->parts[801]) {
-      const bool done = operation->parts.count(753) != 0 ? Pointwise(*operation) : Convolve(*operation);
-      if (!done) return 3000;
+      if (!One(*operation)) return 3000;
     }
     return 0;
   }
@@ -110,14 +111,92 @@ class Run {
     return t;
   }
 
+  // Operations are told apart by what is set on them.
+  bool One(Descriptor& operation) {
+    const auto has = [&](int attribute) { return operation.parts.count(attribute) != 0; };
+    if (has(753)) return Pointwise(operation);
+    if (has(1522)) return MatMul(operation);
+    if (has(1611)) return Reduce(operation);
+    if (has(2201)) return Reshape(operation);
+    return Convolve(operation);
+  }
+
   bool Pointwise(Descriptor& operation) {
     Tensor &x = At(operation.parts[751][0]), &y = At(operation.parts[753][0]);
-    const int64_t mode = operation.parts[750][0]->numbers[0][0];
-    if (mode != 0 && mode != 100) return false;
-    Tensor* other = mode == 0 ? &At(operation.parts[752][0]) : nullptr;
+    Descriptor& kind = *operation.parts[750][0];
+    const int64_t mode = kind.numbers[0][0];
+    const auto part = [&](int name) {
+      return operation.parts.count(name) != 0 ? &At(operation.parts[name][0]) : nullptr;
+    };
+    Tensor *other = part(752), *condition = part(758);
+    if ((mode == 601) != (condition != nullptr)) return false;
+    bool known = true;
     ForEach(y.sizes, [&](const Index& i) {
-      const double value = Get(x, i);
-      Put(y, i, other != nullptr ? value + Get(*other, i) : value < 0 ? 0 : value);
+      if (mode == 501) return Put(y, i, static_cast<double>(i[static_cast<size_t>(kind.numbers[9][0])]));
+      if (condition != nullptr) return Put(y, i, Get(*condition, i) != 0 ? Get(x, i) : Get(*other, i));
+      Put(y, i, Apply(mode, Get(x, i), other != nullptr ? Get(*other, i) : 0, known));
+    });
+    return known;
+  }
+  static double Apply(int64_t mode, double x, double other, bool& known) {
+    switch (mode) {
+      case 0: return x + other;
+      case 1: return x * other;
+      case 6: return x / other;
+      case 9: return x - other;
+      case 13: return std::exp(x);
+      case 15: return std::log(x);
+      case 21: return x;
+      case 100: return x < 0 ? 0 : x;
+      case 303: return x >= other ? 1 : 0;
+      default: return known = false, 0.0;
+    }
+  }
+
+  // The index in a tensor some of whose dimensions each stand for a group of another's.
+  static Index Grouped(Index index, const std::vector<int64_t>& from, const std::vector<int64_t>& to, size_t dims) {
+    for (size_t d = 0; d < dims; ++d) index[d] = index[d] * to[d] / from[d];
+    return index;
+  }
+
+  bool MatMul(Descriptor& operation) {
+    Tensor &a = At(operation.parts[1520][0]), &b = At(operation.parts[1521][0]), &c = At(operation.parts[1522][0]);
+    const size_t last = c.sizes.size() - 1;
+    if (a.sizes[last] != b.sizes[last - 1] || a.sizes[last - 1] != c.sizes[last - 1] || b.sizes[last] != c.sizes[last])
+      return false;
+    ForEach(c.sizes, [&](const Index& i) {
+      Index left = Grouped(i, c.sizes, a.sizes, last - 1), right = Grouped(i, c.sizes, b.sizes, last - 1);
+      double sum = 0;
+      for (int64_t k = 0; k < a.sizes[last]; ++k) {
+        left[last] = right[last - 1] = k;
+        sum += Get(a, left) * Get(b, right);
+      }
+      Put(c, i, sum);
+    });
+    return true;
+  }
+
+  bool Reduce(Descriptor& operation) {
+    Tensor &x = At(operation.parts[1610][0]), &y = At(operation.parts[1611][0]);
+    const bool max = operation.parts[1612][0]->numbers[1600][0] == 3;
+    Tensor sums = y;
+    sums.data = nullptr;
+    sums.values.assign(static_cast<size_t>(y.Elements()), max ? -INFINITY : 0);
+    ForEach(x.sizes, [&](const Index& i) {
+      const Index at = Grouped(i, x.sizes, y.sizes, i.size());
+      Put(sums, at, max ? std::max(Get(sums, at), Get(x, i)) : Get(sums, at) + Get(x, i));
+    });
+    ForEach(y.sizes, [&](const Index& i) { Put(y, i, Get(sums, i)); });
+    return true;
+  }
+
+  // Only the last two dimensions exchanged.
+  bool Reshape(Descriptor& operation) {
+    Tensor &x = At(operation.parts[2200][0]), &y = At(operation.parts[2201][0]);
+    ForEach(x.sizes, [&](const Index& i) {
+      Index to = i;
+      std::swap(to[to.size() - 1], to[to.size() - 2]);
+      Put(y, to, Get(x, i));
     });
     return true;
   }

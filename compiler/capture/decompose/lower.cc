@@ -28,11 +28,11 @@ const std::map<std::string, LowerFn>& Rows() {
   static const auto* rows = [] {
     auto* all = new std::map<std::string, LowerFn>;
     for (const OpTable& table :
-         {PointwiseOps(),      ActivationOps(),    ReduceOps(),    SoftmaxOps(), ViewOps(),     StridedOps(),
-          CopyOps(),           PaddingOps(),       SearchOps(),    SpecialOps(), BesselOps(),   OrthogonalOps(),
-          UpsampleOps(),       CreationOps(),      MatMulOps(),    NormOps(),    ConvOps(),     PoolOps(),
-          IndexOps(),          ScanOps(),          AttentionOps(), LossOps(),    BackwardOps(), BackwardNormOps(),
-          BackwardWindowOps(), BackwardIndexOps(), EinsumOps()}) {
+         {PointwiseOps(),      ActivationOps(),    ReduceOps(),    SoftmaxOps(),     ViewOps(),     StridedOps(),
+          CopyOps(),           PaddingOps(),       SearchOps(),    SpecialOps(),     BesselOps(),   OrthogonalOps(),
+          UpsampleOps(),       CreationOps(),      MatMulOps(),    NormOps(),        ConvOps(),     PoolOps(),
+          IndexOps(),          ScanOps(),          AttentionOps(), LossOps(),        BackwardOps(), BackwardNormOps(),
+          BackwardWindowOps(), BackwardIndexOps(), EinsumOps(),    GpuAttentionOps()}) {
       for (const auto& [name, fn] : table) all->emplace(name, fn);
     }
     return all;

@@ -141,6 +141,7 @@ OpTable PoolOps();
 OpTable IndexOps();
 OpTable ScanOps();
 OpTable AttentionOps();
+OpTable GpuAttentionOps();
 OpTable LossOps();
 OpTable BackwardOps();
 OpTable BackwardNormOps();

@@ -71,7 +71,8 @@ class TransposedEmitter : public CudaSteps {
     int64_t bytes = 0;
     for (int s : stage_->pieces[0].body) {
       const Stmt& stmt = k_.stmts[s];
-      if (stmt.kind != Stmt::Kind::kLoad || stmt.predicate >= 0 || Indirect(stmt.index)) continue;
+      if (stmt.kind != Stmt::Kind::kLoad || Indirect(stmt.index)) continue;
+      if (stmt.predicate >= 0 && k_.stmts[stmt.predicate].depth != 0) continue;  // it differs within the block
       if (!WalksBy(stmt.index, slow_.var, 1)) continue;
       auto along = schedule::LinearIn(stmt.index, fast_.var);
       if (!along || along->first == Expr(0) || along->first == Expr(1)) continue;
@@ -81,7 +82,16 @@ class TransposedEmitter : public CudaSteps {
       bytes += more;
       tiles_.push_back({s, FillWidth(stmt), Pitch(dtype)});
     }
-    return !tiles_.empty();
+    return !tiles_.empty() || !IsWhole();
+  }
+
+  // Are all blocks as large? If not, their loops cannot be made one with those over blocks.
+  bool IsWhole() const {
+    return std::all_of(stage_->loops.begin(), stage_->loops.end(), [&](const Loop& loop) {
+      const auto symbols = loop.size.Symbols();
+      return std::none_of(k_.outer.begin(), k_.outer.end(),
+                          [&](const Loop& outer) { return symbols.count(outer.var) != 0; });
+    });
   }
 
   static bool Indirect(const Expr& e) {
@@ -117,6 +127,7 @@ class TransposedEmitter : public CudaSteps {
     const int64_t bytes = ir::DTypeSize(dtype), width = tile.width;
     // Enough threads along a row for a whole one; rows below each other.
     const int64_t across = kTransposeBlock / width, down = kBlock / across;
+    if (stmt.predicate >= 0) OpenIf(Ref(stmt.predicate));
     Line("#pragma unroll");
     Open(absl::StrCat("for (int k = 0; k < ", kTransposeBlock / down, "; ++k)"));
     Line(absl::StrCat("const int down = k * ", down, " + threadIdx.x / ", across, ", across = threadIdx.x % ", across,
@@ -132,6 +143,7 @@ class TransposedEmitter : public CudaSteps {
     }
     Close();
     Close();
+    if (stmt.predicate >= 0) Close();
   }
 
   // Words at a time into shared memory: rows there begin at any word.

@@ -50,6 +50,11 @@ enum DescriptorType {
   kOperationGraph = 15,
   kVariantPack = 16,
   kTensor = 17,
+  kMatMul = 18,
+  kMatMulOperation = 19,
+  kReduction = 21,
+  kReductionOperation = 22,
+  kReshapeOperation = 31,
   kDeviceProperties = 38
 };
 
@@ -66,6 +71,7 @@ enum ValueType {
   kNumericalNoteValue = 11,
   kPointwiseModeValue = 14,
   kDescriptorValue = 15,
+  kReductionModeValue = 18,
   kBehaviorNoteValue = 19,
   kTextValue = 24
 };

@@ -15,37 +15,20 @@
 #include "compiler/support/status_macros.h"
 #include "kernels/library/cuda/algorithm.h"
 #include "kernels/library/cuda/cudnn_api.h"
+#include "kernels/library/cuda/cudnn_graph.h"
 
 namespace preheat::library {
 namespace {
 
 using cudnn::Descriptor;
+using cudnn::Place;
+using cudnn::Plan;
+using cudnn::Unsupported;
 
-constexpr int64_t kMostWorkspace = int64_t{256} << 20, kMostPlanBytes = int64_t{1} << 20;
-constexpr int kFloat = 0, kDouble = 1, kHalf = 2, kBFloat16 = 9;                // data types
-constexpr int kCrossCorrelation = 1, kAdd = 0, kRelu = 100;                     // modes
-constexpr int kModeFallback = 2, kModeA = 3;                                    // of heuristics
-constexpr int kTensorCore = 0, kDownConvert = 1, kRuntimeCompilation = 0;       // notes
+constexpr int kCrossCorrelation = 1;                                            // a mode
 constexpr int64_t kFirst = 1, kSecond = 2, kResult = 3, kBias = 4, kOther = 5;  // uids of what has memory
 
 std::atomic<bool> g_allow_tf32{true};
-
-absl::Status Unsupported(std::string message) {
-  return MakeError(absl::StatusCode::kUnimplemented, {.kind = "unsupported_library_call",
-                                                      .message = std::move(message),
-                                                      .where = "",
-                                                      .fix = "exclude the operator, so that torch runs it"});
-}
-
-absl::StatusOr<int> DataTypeOf(int32_t dtype) {
-  switch (static_cast<DType>(dtype)) {
-    case DType::kF32: return kFloat;
-    case DType::kF64: return kDouble;
-    case DType::kF16: return kHalf;
-    case DType::kBF16: return kBFloat16;
-    default: return Unsupported("a convolution of integers on a GPU");
-  }
-}
 
 int64_t ElementSize(int32_t dtype) {
   switch (static_cast<DType>(dtype)) {
@@ -79,7 +62,7 @@ bool LiesAs(const TensorSpec& t, const std::vector<int64_t>& strides) {
 // What one call is to cuDNN: four or five dimensions, every stride a number that it recognizes.
 struct Problem {
   int32_t op = PREHEAT_LIB_CONV;
-  int type = kFloat;
+  cudnn::DataType type = cudnn::kFloat;
   TensorSpec first, second, result;
   std::vector<int64_t> stride, padding, dilation;
   std::optional<TensorSpec> bias, residual;
@@ -108,11 +91,11 @@ void AddHeight(TensorSpec& t) {
 
 absl::StatusOr<Problem> ProblemOf(const CallSpec& call) {
   Problem p;
-  ASSIGN_OR_RETURN(p.type, DataTypeOf(call.result.dtype));
+  ASSIGN_OR_RETURN(p.type, cudnn::DataTypeOf(call.result.dtype));
   p.op = call.op;
   p.first = call.operands[0], p.second = call.operands[1], p.result = call.result;
   p.stride = call.stride, p.padding = call.padding, p.dilation = call.dilation;
-  p.tf32 = p.type == kFloat && g_allow_tf32;
+  p.tf32 = p.type == cudnn::kFloat && g_allow_tf32;
   for (const EpilogueSpec& step : call.epilogue) {
     if (step.op == PREHEAT_LIB_BIAS && !p.bias && !p.residual && !p.relu) {
       p.bias = TensorSpec{step.operand.dtype, {1, step.operand.sizes[0]}, {step.operand.sizes[0], 1}};
@@ -146,84 +129,39 @@ absl::StatusOr<Problem> ProblemOf(const CallSpec& call) {
   return p;
 }
 
-// A plan that is ready to run, and what it was made of.
-struct Plan {
-  explicit Plan(const cudnn::Api& api) : plan(api, cudnn::kExecutionPlan) {}
-  Descriptor plan;
-  CudnnChoice choice;
-};
-
-// Where plans are made: on the device of a handle, or for one that is only described.
-struct Place {
-  void* handle = nullptr;
-  const Descriptor* device = nullptr;
-};
-
-class Builder {
+// The operations of a problem: the convolution, then what follows it on values that have no memory.
+class Describer {
  public:
-  Builder(const cudnn::Api& api, const Place& place, const Problem& problem) : api_(api), place_(place), p_(problem) {}
+  Describer(const cudnn::Api& api, const Problem& problem, cudnn::Graph& graph)
+      : api_(api), p_(problem), graph_(graph) {}
 
-  absl::StatusOr<std::shared_ptr<const Plan>> Run() {
-    if (std::shared_ptr<const Plan> plan = StoredPlan()) return plan;
-    RETURN_IF_ERROR(Describe());
-    Descriptor graph(api_, cudnn::kOperationGraph);
-    std::vector<void*> operations;
-    for (const Descriptor& operation : operations_) operations.push_back(operation.raw());
-    if (place_.device == nullptr) graph.Set(800, cudnn::kHandleValue, 1, &place_.handle);
-    graph.Set(801, cudnn::kDescriptorValue, static_cast<int64_t>(operations.size()), operations.data());
-    RETURN_IF_ERROR(graph.Finalize("a graph of operations"));
-    for (const bool compiled : {false, true}) {
-      for (const int mode : {kModeA, kModeFallback}) {
-        if (std::shared_ptr<const Plan> plan = FirstPlan(graph, mode, compiled)) return plan;
-      }
-    }
-    return Unsupported(absl::StrCat("cuDNN has no engine for a convolution of [", absl::StrJoin(p_.first.sizes, ", "),
-                                    "] and [", absl::StrJoin(p_.second.sizes, ", "), "]"));
-  }
-
- private:
-  // The operations, each finalized, in order: the convolution, then what follows it on values that have no memory.
-  absl::Status Describe() {
-    const bool epilogue = p_.bias || p_.residual || p_.relu;
-    ASSIGN_OR_RETURN(const void* first, Tensor(kFirst, p_.first, p_.type));
-    ASSIGN_OR_RETURN(const void* second, Tensor(kSecond, p_.second, p_.type));
-    ASSIGN_OR_RETURN(const void* now, epilogue ? Virtual() : Tensor(kResult, p_.result, p_.type));
-    RETURN_IF_ERROR(Convolution(first, second, now));
+  absl::Status Run() {
     int left = int{p_.residual.has_value()} + int{p_.bias.has_value()} + int{p_.relu};
-    const auto next = [&]() { return --left > 0 ? Virtual() : Tensor(kResult, p_.result, p_.type); };
-    if (p_.residual) {
-      ASSIGN_OR_RETURN(const void* other, Tensor(kOther, *p_.residual, p_.type));
+    const auto next = [&]() {
+      return left-- > 0 ? graph_.Virtual(p_.result, ComputeType()) : Tensor(kResult, p_.result);
+    };
+    ASSIGN_OR_RETURN(const void* first, Tensor(kFirst, p_.first));
+    ASSIGN_OR_RETURN(const void* second, Tensor(kSecond, p_.second));
+    ASSIGN_OR_RETURN(const void* now, next());
+    RETURN_IF_ERROR(Convolution(first, second, now));
+    for (const auto& [summand, uid] : {std::pair{&p_.residual, kOther}, {&p_.bias, kBias}}) {
+      if (!*summand) continue;
+      ASSIGN_OR_RETURN(const void* other, Tensor(uid, **summand));
       ASSIGN_OR_RETURN(const void* to, next());
-      RETURN_IF_ERROR(Pointwise(kAdd, now, other, to));
-      now = to;
-    }
-    if (p_.bias) {
-      ASSIGN_OR_RETURN(const void* bias, Tensor(kBias, *p_.bias, p_.type));
-      ASSIGN_OR_RETURN(const void* to, next());
-      RETURN_IF_ERROR(Pointwise(kAdd, now, bias, to));
+      RETURN_IF_ERROR(graph_.Pointwise(cudnn::kAdd, now, to, {.other = other, .compute = ComputeType()}));
       now = to;
     }
     if (!p_.relu) return absl::OkStatus();
     ASSIGN_OR_RETURN(const void* to, next());
-    return Pointwise(kRelu, now, nullptr, to);
+    return graph_.Pointwise(cudnn::kRelu, now, to, {.compute = ComputeType()});
   }
 
-  int ComputeType() const { return p_.type == kDouble ? kDouble : kFloat; }
+ private:
+  cudnn::DataType ComputeType() const { return p_.type == cudnn::kDouble ? cudnn::kDouble : cudnn::kFloat; }
 
-  absl::StatusOr<const void*> Tensor(int64_t uid, const TensorSpec& t, int type, bool is_virtual = false) {
-    Descriptor tensor(api_, cudnn::kTensor);
-    tensor.SetEnum(901, cudnn::kDataTypeValue, type);
-    tensor.SetInts(902, t.sizes);
-    tensor.SetInts(903, t.strides);
-    tensor.SetInt(906, uid);
-    tensor.SetInt(900, p_.alignment);
-    tensor.SetFlag(907, is_virtual);
-    RETURN_IF_ERROR(tensor.Finalize("a tensor"));
-    const void* raw = tensor.raw();
-    parts_.push_back(std::move(tensor));
-    return raw;
+  absl::StatusOr<const void*> Tensor(int64_t uid, const TensorSpec& t) {
+    return graph_.InMemory(uid, t, p_.type, p_.alignment);
   }
-  absl::StatusOr<const void*> Virtual() { return Tensor(next_virtual_++, p_.result, ComputeType(), true); }
 
   absl::Status Convolution(const void* first, const void* second, const void* result) {
     Descriptor geometry(api_, cudnn::kConvolution);
@@ -247,7 +185,7 @@ class Builder {
     Descriptor operation(api_, form.type);
     const double one = 1, zero = 0;
     const float one_float = 1, zero_float = 0;
-    const bool wide = p_.type == kDouble;
+    const bool wide = p_.type == cudnn::kDouble;
     const cudnn::ValueType scalar = wide ? cudnn::kDoubleValue : cudnn::kFloatValue;
     operation.Set(form.attributes[0], scalar, 1, wide ? static_cast<const void*>(&one) : &one_float);
     operation.Set(form.attributes[1], scalar, 1, wide ? static_cast<const void*>(&zero) : &zero_float);
@@ -255,115 +193,29 @@ class Builder {
     operation.Set(form.attributes[3], cudnn::kDescriptorValue, 1, &first);
     operation.Set(form.attributes[4], cudnn::kDescriptorValue, 1, &second);
     operation.Set(form.attributes[5], cudnn::kDescriptorValue, 1, &result);
-    parts_.push_back(std::move(geometry));
-    RETURN_IF_ERROR(operation.Finalize("a convolution"));
-    operations_.push_back(std::move(operation));
-    return absl::OkStatus();
-  }
-
-  absl::Status Pointwise(int mode, const void* x, const void* other, const void* y) {
-    Descriptor kind(api_, cudnn::kPointwise), operation(api_, cudnn::kPointwiseOperation);
-    kind.SetEnum(0, cudnn::kPointwiseModeValue, mode);
-    kind.SetEnum(1, cudnn::kDataTypeValue, ComputeType());
-    RETURN_IF_ERROR(kind.Finalize("an elementwise operator"));
-    operation.SetPart(750, kind);
-    operation.Set(751, cudnn::kDescriptorValue, 1, &x);
-    if (other != nullptr) operation.Set(752, cudnn::kDescriptorValue, 1, &other);
-    operation.Set(753, cudnn::kDescriptorValue, 1, &y);
-    parts_.push_back(std::move(kind));
-    RETURN_IF_ERROR(operation.Finalize("an elementwise operation"));
-    operations_.push_back(std::move(operation));
-    return absl::OkStatus();
-  }
-
-  // An artifact's own; null when it has none, or one that does not hold here. Whose operands may not be rounded takes
-  // none: it does not say whether it rounds.
-  std::shared_ptr<const Plan> StoredPlan() const {
-    const std::string& text = p_.algorithm.stored;
-    if (text.empty() || place_.device != nullptr || (p_.type == kFloat && !p_.tf32)) return nullptr;
-    auto made = std::make_shared<Plan>(api_);
-    made->plan.Set(400, cudnn::kHandleValue, 1, &place_.handle);
-    made->plan.Set(405, cudnn::kTextValue, static_cast<int64_t>(text.size()), text.data());
-    return Finalized(std::move(made));
-  }
-
-  // The first proposal of this mode that can be made ready, or the one behind as many as the call's algorithm passes
-  // over; null without.
-  std::shared_ptr<const Plan> FirstPlan(const Descriptor& graph, int mode, bool compiled) {
-    Descriptor heuristics(api_, cudnn::kHeuristics);
-    heuristics.SetPart(201, graph);
-    heuristics.SetEnum(200, cudnn::kHeuristicsModeValue, mode);
-    if (place_.device != nullptr) heuristics.SetPart(204, *place_.device);
-    int64_t count = 0;
-    if (!heuristics.Finalize("heuristics").ok() ||
-        api_.get(heuristics.raw(), 202, cudnn::kDescriptorValue, 0, &count, nullptr) != 0) {
-      return nullptr;
-    }
-    std::vector<Descriptor> configs;
-    std::vector<void*> raw;
-    for (int64_t i = 0; i < count; ++i) {
-      configs.emplace_back(api_, cudnn::kEngineConfig);
-      raw.push_back(configs.back().raw());
-    }
-    if (api_.get(heuristics.raw(), 202, cudnn::kDescriptorValue, count, &count, raw.data()) != 0) return nullptr;
-    for (int64_t i = 0; i < count; ++i) {
-      CudnnChoice choice;
-      choice.compiled = compiled;
-      if (!Acceptable(configs[static_cast<size_t>(i)], &choice)) continue;
-      std::shared_ptr<const Plan> plan = MakePlan(configs[static_cast<size_t>(i)], choice);
-      if (plan != nullptr && (compiled || passed_over_++ >= p_.algorithm.rank)) return plan;
-    }
-    return nullptr;
-  }
-
-  bool HasNote(void* engine, int attribute, cudnn::ValueType type, int note) const {
-    int notes[16];
-    int64_t count = 0;
-    if (api_.get(engine, attribute, type, 16, &count, notes) != 0) return false;
-    return std::find(notes, notes + count, note) != notes + count;
-  }
-
-  // An engine that starts NVRTC costs more than a first call may; one that rounds float32 needs leave.
-  bool Acceptable(const Descriptor& config, CudnnChoice* choice) const {
-    Descriptor engine(api_, cudnn::kEngine);
-    void* raw = engine.raw();
-    int64_t count = 0;
-    if (api_.get(config.raw(), 300, cudnn::kDescriptorValue, 1, &count, &raw) != 0) return false;
-    if (HasNote(raw, 1305, cudnn::kBehaviorNoteValue, kRuntimeCompilation) != choice->compiled) return false;
-    api_.get(raw, 1301, cudnn::kIntValue, 1, &count, &choice->engine);
-    if (p_.type != kFloat || p_.tf32) return true;
-    return !HasNote(raw, 1303, cudnn::kNumericalNoteValue, kTensorCore) &&
-           !HasNote(raw, 1303, cudnn::kNumericalNoteValue, kDownConvert);
-  }
-
-  std::shared_ptr<const Plan> MakePlan(const Descriptor& config, const CudnnChoice& choice) {
-    auto made = std::make_shared<Plan>(api_);
-    made->choice = choice;
-    if (place_.device == nullptr) {
-      made->plan.Set(400, cudnn::kHandleValue, 1, &place_.handle);
-    } else {
-      made->plan.SetPart(407, *place_.device);
-    }
-    made->plan.SetPart(401, config);
-    return Finalized(std::move(made));
-  }
-
-  std::shared_ptr<const Plan> Finalized(std::shared_ptr<Plan> made) const {
-    int64_t count = 0;
-    if (!made->plan.Finalize("a plan").ok() ||
-        api_.get(made->plan.raw(), 402, cudnn::kIntValue, 1, &count, &made->choice.workspace) != 0) {
-      return nullptr;
-    }
-    return made->choice.workspace <= kMostWorkspace ? made : nullptr;
+    std::vector<Descriptor> parts;
+    parts.push_back(std::move(geometry));
+    return graph_.Add(std::move(operation), std::move(parts), "a convolution");
   }
 
   const cudnn::Api& api_;
-  const Place place_;
   const Problem& p_;
-  int passed_over_ = 0;  // plans that could have been made
-  int64_t next_virtual_ = 100;
-  std::vector<Descriptor> parts_, operations_;
+  cudnn::Graph& graph_;
 };
+
+absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const cudnn::Api& api, const Place& place,
+                                                     const Problem& problem) {
+  const bool exact = problem.type == cudnn::kFloat && !problem.tf32;
+  // Whose operands may not be rounded takes no stored plan: it does not say whether it rounds.
+  if (!problem.algorithm.stored.empty() && !exact) {
+    if (auto plan = cudnn::RestorePlan(api, place, problem.algorithm.stored)) return plan;
+  }
+  cudnn::Graph graph(api);
+  RETURN_IF_ERROR(Describer(api, problem, graph).Run());
+  return graph.MakePlan(place, {problem.algorithm, exact,
+                                absl::StrCat("a convolution of [", absl::StrJoin(problem.first.sizes, ", "), "] and [",
+                                             absl::StrJoin(problem.second.sizes, ", "), "]")});
+}
 
 // Equal calls have one plan in a process.
 absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(const cudnn::Api& api, cudnn::Handle& handle,
@@ -378,7 +230,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(const cudnn::Api& api, cudnn
   absl::StatusOr<std::shared_ptr<const Plan>> made;
   {
     std::lock_guard<std::mutex> lock(handle.mutex);
-    made = Builder(api, Place{handle.handle, nullptr}, problem).Run();
+    made = MakePlan(api, Place{handle.handle, nullptr}, problem);
   }
   if (!made.ok()) return made.status();
   std::lock_guard<std::mutex> lock(mutex);
@@ -393,12 +245,7 @@ class CudnnConv : public PreparedCall {
 
   absl::string_view provider() const override { return "cudnn"; }
   std::string algorithm() const override {
-    std::string text(kMostPlanBytes, 0);
-    int64_t size = 0;
-    if (api_.get(plan_->plan.raw(), 405, cudnn::kTextValue, kMostPlanBytes, &size, text.data()) != 0) return "";
-    text.resize(static_cast<size_t>(std::clamp<int64_t>(size, 0, kMostPlanBytes)));
-    while (!text.empty() && text.back() == 0) text.pop_back();
-    return WriteAlgorithm("cudnn", api_.version(), call_, text);
+    return WriteAlgorithm("cudnn", api_.version(), call_, cudnn::Serialize(api_, *plan_));
   }
   int64_t scratch_bytes() const override { return plan_->choice.workspace; }
   std::string pack_key(int) const override { return ""; }
@@ -406,22 +253,17 @@ class CudnnConv : public PreparedCall {
   absl::Status Pack(int, const void*, void*) const override { return absl::OkStatus(); }
 
   absl::Status Run(const preheat_lib_addresses& addresses) const override {
-    std::vector<int64_t> uids = {kFirst, kSecond, kResult};
-    std::vector<const void*> pointers = {addresses.operands[0], addresses.operands[1], addresses.result};
+    cudnn::Addresses all{{kFirst, kSecond, kResult}, {addresses.operands[0], addresses.operands[1], addresses.result}};
     size_t step = 0;
-    for (const auto& [has, uid] :
-         {std::pair{problem_.bias.has_value(), kBias}, {problem_.residual.has_value(), kOther}}) {
-      if (!has) continue;
-      uids.push_back(uid);
-      pointers.push_back(addresses.epilogue[step++]);
-    }
+    if (problem_.bias) all.Add(kBias, addresses.epilogue[step++]);
+    if (problem_.residual) all.Add(kOther, addresses.epilogue[step++]);
     std::shared_ptr<const Plan> plan = plan_;
-    const bool aligned = std::all_of(pointers.begin(), pointers.end(),
+    const bool aligned = std::all_of(all.pointers.begin(), all.pointers.end(),
                                      [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; });
     if (!aligned) {
       ASSIGN_OR_RETURN(plan, Unaligned());
     }
-    return Execute(*plan, uids, pointers, addresses);
+    return cudnn::Execute(api_, handle_, *plan, all, addresses.scratch, addresses.stream, "a convolution");
   }
 
  private:
@@ -433,23 +275,6 @@ class CudnnConv : public PreparedCall {
     ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, PlanFor(api_, handle_, problem));
     if (plan->choice.workspace <= plan_->choice.workspace) return plan;
     return Unsupported("a convolution of tensors that are not aligned to 16 bytes");
-  }
-
-  absl::Status Execute(const Plan& plan, const std::vector<int64_t>& uids, const std::vector<const void*>& pointers,
-                       const preheat_lib_addresses& addresses) const {
-    Descriptor pack(api_, cudnn::kVariantPack);
-    pack.SetInts(1000, uids);
-    pack.Set(1001, cudnn::kPointerValue, static_cast<int64_t>(pointers.size()), pointers.data());
-    pack.Set(1003, cudnn::kPointerValue, 1, &addresses.scratch);
-    RETURN_IF_ERROR(pack.Finalize("addresses"));
-    std::lock_guard<std::mutex> lock(handle_.mutex);
-    int result = api_.set_stream(handle_.handle, addresses.stream);
-    if (result == 0) result = api_.execute(handle_.handle, plan.plan.raw(), pack.raw());
-    if (result == 0) return absl::OkStatus();
-    return MakeError(absl::StatusCode::kInternal, {.kind = "cudnn_error",
-                                                   .message = absl::StrCat("cuDNN: a convolution gave status ", result),
-                                                   .where = "",
-                                                   .fix = ""});
   }
 
   const cudnn::Api& api_;
@@ -492,13 +317,11 @@ absl::StatusOr<std::unique_ptr<PreparedCall>> PrepareCudnn(const CallSpec& call)
   return std::make_unique<CudnnConv>(*api, *handle, call, std::move(problem), *std::move(plan));
 }
 
-absl::StatusOr<CudnnChoice> ChooseCudnn(const CallSpec& call, absl::string_view device) {
+absl::StatusOr<cudnn::Choice> ChooseCudnn(const CallSpec& call, absl::string_view device) {
   ASSIGN_OR_RETURN(Problem problem, ProblemOf(call));
   ASSIGN_OR_RETURN(const cudnn::Api* api, cudnn::OpenApi());
-  Descriptor described(*api, cudnn::kDeviceProperties);
-  described.Set(2702, cudnn::kTextValue, static_cast<int64_t>(device.size()), device.data());
-  RETURN_IF_ERROR(described.Finalize("a device's description"));
-  ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, Builder(*api, Place{nullptr, &described}, problem).Run());
+  ASSIGN_OR_RETURN(const Descriptor described, cudnn::DescribeDevice(*api, device));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, MakePlan(*api, Place{nullptr, &described}, problem));
   return plan->choice;
 }
 

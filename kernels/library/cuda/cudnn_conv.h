@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "kernels/library/cuda/cudnn_graph.h"
 #include "kernels/library/provider.h"
 
 namespace preheat::library {
@@ -18,14 +19,8 @@ namespace preheat::library {
 // FAILED_PRECONDITION "no_cudnn"; UNIMPLEMENTED "unsupported_library_call" for what no engine of cuDNN takes.
 absl::StatusOr<std::unique_ptr<PreparedCall>> PrepareCudnn(const CallSpec& call);
 
-// What PrepareCudnn would choose on a device that is described as cuDNN writes devices down (JSON), without one: the
-// engine's number, its workspace in bytes, and whether it would compile a kernel.
-struct CudnnChoice {
-  int64_t engine = -1;
-  int64_t workspace = 0;
-  bool compiled = false;
-};
-absl::StatusOr<CudnnChoice> ChooseCudnn(const CallSpec& call, absl::string_view device);
+// What PrepareCudnn would choose on a device that is described as cuDNN writes devices down (JSON), without one.
+absl::StatusOr<cudnn::Choice> ChooseCudnn(const CallSpec& call, absl::string_view device);
 
 // Whether float32 convolutions may round their operands to TF32, as torch.backends.cudnn.allow_tf32 says; true at
 // first. For calls prepared from now on.

@@ -5,19 +5,10 @@
 
 #include "gtest/gtest.h"
 #include "kernels/library/cuda/cudnn_api.h"
+#include "kernels/library/cuda/test_devices.h"
 
 namespace preheat::library {
 namespace {
-
-// An H200, as cuDNN writes devices down.
-constexpr char kHopper[] =
-    R"({"maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64], "regsPerBlock": 65536,
-        "multiProcessorCount": 132, "warpSize": 32, "maxSharedMemoryPerBlock": 49152,
-        "maxSharedMemoryPerBlockOptin": 232448, "reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536,
-        "maxCtasPerSM": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "pciDeviceId": 9013,
-        "isTccDriver": 0, "supportCoopLaunch": 1, "totalGlobalMem": 150000000000, "smClockRateKHz": 1980000,
-        "memClockRateKHz": 3201000, "l2CacheSize": 62914560, "cudaDeviceId": 0, "deviceVer": 900, "driverVer": 13000,
-        "deviceName": "NVIDIA H200"})";
 
 TensorSpec Tensor(DType dtype, const std::vector<int64_t>& sizes, bool channels_last) {
   TensorSpec t{static_cast<int32_t>(dtype), sizes, std::vector<int64_t>(sizes.size())};
@@ -58,7 +49,7 @@ class CudnnChoiceTest : public ::testing::Test {
   }
   static void ExpectReady(const CallSpec& call) {
     ASSERT_TRUE(CheckCall(call).ok()) << CheckCall(call);
-    absl::StatusOr<CudnnChoice> choice = ChooseCudnn(call, kHopper);
+    absl::StatusOr<cudnn::Choice> choice = ChooseCudnn(call, kHopper);
     ASSERT_TRUE(choice.ok()) << choice.status();
     EXPECT_FALSE(choice->compiled);
     EXPECT_LE(choice->workspace, int64_t{256} << 20);

@@ -4,6 +4,7 @@
 
 #include "compiler/support/status_macros.h"
 #include "kernels/library/cuda/cublaslt.h"
+#include "kernels/library/cuda/cudnn_attention.h"
 #include "kernels/library/cuda/cudnn_conv.h"
 #include "kernels/library/exchanged_operands.h"
 
@@ -11,7 +12,7 @@ namespace preheat::library {
 
 absl::StatusOr<std::unique_ptr<PreparedCall>> PrepareCuda(const CallSpec& call) {
   RETURN_IF_ERROR(CheckCall(call));
-  if (call.op >= PREHEAT_LIB_ATTENTION) return absl::UnimplementedError("attention in own loops is for CPUs");
+  if (call.op >= PREHEAT_LIB_ATTENTION) return PrepareCudnnAttention(call);
   if (call.op == PREHEAT_LIB_MATMUL) return PrepareCublasLt(call);
   bool swapped = false;
   const CallSpec plain = NormalizeCall(call, &swapped);
