@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/reference/aten_call.h"
+#include "compiler/reference/gpu_attention.h"
 #include "compiler/reference/tensors.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
@@ -306,6 +307,7 @@ absl::StatusOr<Timed> Measure(const AtenProgram& program, absl::Span<const HostT
 
 absl::StatusOr<std::vector<HostTensor>> RunReference(const AtenProgram& program, absl::Span<const HostTensor> inputs,
                                                      const ReferenceOptions& options) {
+  DefineGpuAttention();
   return Guarded([&]() -> absl::StatusOr<std::vector<HostTensor>> {
     ASSIGN_OR_RETURN(Timed timed, Measure(program, inputs, options, 0));
     return std::move(timed.outputs);

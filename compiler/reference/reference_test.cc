@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -221,6 +222,86 @@ TEST(Reference, TimesTheWalk) {
   ASSERT_TRUE(timed.ok()) << timed.status();
   EXPECT_GT(timed->median_ms, 0);
   EXPECT_EQ(timed->outputs.size(), 1u);
+}
+
+// --- Attention of GPUs, held against a CPU's operator of the same meaning ---
+
+struct Attention {
+  Builder b;
+  std::vector<int> operands;  // q, k, v and the output's gradient
+
+  Attention() {
+    for (int i = 0; i < 4; ++i) operands.push_back(b.Input(DType::kF32, {2, 4, 6, 8}));
+  }
+  std::vector<NamedArgument> Heads(bool gradient) const {
+    std::vector<NamedArgument> args = {
+        {"query", ValueRef{operands[0]}}, {"key", ValueRef{operands[1]}}, {"value", ValueRef{operands[2]}}};
+    if (gradient) args.insert(args.begin(), {"grad_out", ValueRef{operands[3]}});
+    return args;
+  }
+  std::vector<int> Add(const std::string& op, std::vector<NamedArgument> args,
+                       std::vector<std::vector<ir::Expr>> shapes, int results) {
+    AtenNode node;
+    node.op = "aten._scaled_dot_product_" + op + ".default";
+    node.args = std::move(args);
+    for (std::vector<ir::Expr>& shape : shapes) node.results.push_back(b.Value(DType::kF32, std::move(shape)));
+    std::vector<int> given = node.results;
+    node.results.resize(static_cast<size_t>(results), -1);
+    b.program.nodes.push_back(node);
+    return given;
+  }
+  // Forward, then backward; both with `more` arguments.
+  void Run(const std::string& kernel, const std::vector<ir::Expr>& sums, int forward_results, int backward_results,
+           const std::vector<NamedArgument>& more, std::vector<NamedArgument> forward_alone = {},
+           std::vector<NamedArgument> backward_alone = {}) {
+    std::vector<NamedArgument> forward = Heads(false), backward = Heads(true);
+    for (auto* args : {&forward, &backward}) args->insert(args->end(), more.begin(), more.end());
+    forward.insert(forward.end(), forward_alone.begin(), forward_alone.end());
+    const std::vector<int> made = Add(kernel, forward, {{2, 4, 6, 8}, sums}, forward_results);
+    backward.push_back({"out", ValueRef{made[0]}});
+    backward.push_back({"logsumexp", ValueRef{made[1]}});
+    backward.insert(backward.end(), backward_alone.begin(), backward_alone.end());
+    if (kernel == "efficient_attention") backward[0].name = "grad_out_";
+    b.Output(made[0]);
+    const std::string name = kernel + "_backward";
+    for (int id : Add(name, backward, {{2, 4, 6, 8}, {2, 4, 6, 8}, {2, 4, 6, 8}}, backward_results)) b.Output(id);
+  }
+};
+
+TEST(Reference, AttentionOfGpusIsThatOfCpus) {
+  Attention a;
+  const std::vector<NamedArgument> causal = {{"dropout_p", 0.0}, {"is_causal", true}};
+  const int none = a.b.Value(DType::kI64, {});
+  AtenNode zeros;
+  zeros.op = "aten.full.default";
+  zeros.args = {{"size", std::vector<ir::Expr>{}}, {"fill_value", ir::Expr(0)}};
+  zeros.results = {none};
+  a.b.program.nodes.push_back(zeros);
+  const std::vector<NamedArgument> states = {{"philox_seed", ValueRef{none}}, {"philox_offset", ValueRef{none}}};
+  std::vector<NamedArgument> lengths = states, bias = states, mask = states;
+  for (const char* name : {"cum_seq_q", "cum_seq_k"}) lengths.push_back({name, capture::None{}});
+  for (const char* name : {"max_q", "max_k"}) lengths.push_back({name, ir::Expr(6)});
+  bias = lengths, bias.push_back({"attn_bias", capture::None{}});
+  mask.push_back({"attn_bias", capture::None{}});
+  mask.push_back({"grad_input_mask", std::vector<bool>{true, true, true, false}});
+  const std::vector<NamedArgument> wanted = {{"attn_bias", capture::None{}}, {"compute_log_sumexp", true}};
+  a.Run("flash_attention_for_cpu", {2, 4, 6}, 2, 3, causal);
+  a.Run("cudnn_attention", {2, 4, 6, 1}, 9, 3, causal, wanted, bias);
+  a.Run("flash_attention", {2, 4, 6}, 9, 3, causal, {}, lengths);
+  a.Run("efficient_attention", {2, 4, 32}, 4, 4, causal, wanted, mask);
+  std::vector<HostTensor> inputs;
+  for (int i = 0; i < 4; ++i) {
+    std::vector<float> values(2 * 4 * 6 * 8);
+    for (size_t j = 0; j < values.size(); ++j) values[j] = std::sin(static_cast<float>(7 * j + 100 * i));
+    inputs.push_back(Floats({2, 4, 6, 8}, values));
+  }
+  auto out = RunReference(a.b.program, inputs, {});
+  ASSERT_TRUE(out.ok()) << out.status();
+  ASSERT_EQ(out->size(), 16U);
+  for (size_t i = 4; i < 16; ++i) {
+    const std::vector<float> got = Read<float>((*out)[i]), want = Read<float>((*out)[i % 4]);
+    for (size_t j = 0; j < got.size(); ++j) ASSERT_NEAR(got[j], want[j], 2e-6) << "result " << i << " at " << j;
+  }
 }
 
 }  // namespace

@@ -48,6 +48,13 @@ v1::TaskDone NotPossible(std::string reason) {
   return done;
 }
 
+// Attention with dropout.
+bool DropsOut(const capture::AtenNode& node) {
+  const capture::Argument* dropout = node.Find("dropout_p");
+  const auto* share = dropout != nullptr ? std::get_if<double>(dropout) : nullptr;
+  return share != nullptr && *share != 0;
+}
+
 // Why the outputs of this program say nothing when they differ; empty: they do.
 std::string WhyIncomparable(const AtenProgram& program) {
   static constexpr std::array<absl::string_view, 9> kRandom = {
@@ -57,10 +64,11 @@ std::string WhyIncomparable(const AtenProgram& program) {
     for (absl::string_view prefix : kRandom) {
       if (absl::StartsWith(node.op, prefix)) return absl::StrCat(node.op, " gives other numbers each time");
     }
-    for (absl::string_view name :
-         {"dot_product_cudnn", "dot_product_flash", "efficient_attention", "_flash_attention"}) {
-      if (!absl::StrContains(node.op, name) || absl::StrContains(node.op, "for_cpu")) continue;
-      return absl::StrCat(node.op, " is for GPUs alone, and the reference runs on a CPU");
+    if (DropsOut(node)) return absl::StrCat(node.op, " drops out other numbers each time");
+    for (absl::string_view name : {"aten._flash_attention_", "aten._efficient_attention_"}) {
+      if (absl::StartsWith(node.op, name)) {
+        return absl::StrCat(node.op, " is for GPUs alone, and the reference runs on a CPU");
+      }
     }
   }
   return "";

@@ -7,7 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+import torch
+from preheat import program
+from preheat.client import Client
+from preheat.config import Config
 from service import BUILD, Cli, Server, start_server, stop_server
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
 TARGET = "cuda:sm_90"
 
@@ -57,3 +63,26 @@ def test_artifacts_are_verified_and_tuned_on_their_device(
     wait_for(lambda: "worker cuda-0 is gone" in (with_gpu.data / "preheatd.log").read_text())
     wait_for(lambda: workers(cli)["cuda:0"]["state"] == "idle")
     assert workers(cli)["cuda:0"]["crashes"] == 0
+
+
+def attention_and_gradients(x: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """As cuDNN's, of a projection with four heads of queries and two of keys and values."""
+    q, k, v = x.view(2, 20, 8, 16).transpose(1, 2).split([4, 2, 2], 1)
+    aten = torch.ops.aten
+    out, sums, cq, ck, mq, mk, seed, offset, _ = aten._scaled_dot_product_cudnn_attention(
+        q, k, v, None, True, 0.0, True
+    )
+    backward = aten._scaled_dot_product_cudnn_attention_backward
+    return out, *backward(g, q, k, v, out, sums, seed, offset, None, cq, ck, mq, mk, 0.0, True)
+
+
+def test_attention_of_gpus_is_verified(with_gpu: Server, tmp_path: pathlib.Path) -> None:
+    cli = with_gpu.cli(tmp_path / "cache")
+    wait_for(lambda: "cuda:0" in workers(cli))
+    with FakeTensorMode():
+        shapes = ((2, 20, 128), (2, 4, 20, 16))
+        made = make_fx(attention_and_gradients)(*(torch.empty(s, device="cuda", dtype=torch.bfloat16) for s in shapes))
+    client = Client(Config.make({"server": with_gpu.address, "target": TARGET}))
+    result = client.request(program.build(made).proto)
+    verdict = cli.ok("verify", result.key)
+    assert verdict["ok"], verdict
