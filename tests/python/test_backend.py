@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from preheat import program
+from preheat import backend, program
+from preheat.config import Config
 from torch import nn
 from torch.testing import assert_close
 
@@ -243,3 +244,14 @@ def test_frozen_parameters(interpreted: list[Any]) -> None:
 def test_unknown_option_is_refused() -> None:
     with pytest.raises(Exception, match="no option bukkets"):
         torch.compile(lambda x: x + 1, options={"bukkets": {}}, **COMPILE)(torch.ones(2))
+
+
+def test_gradients_that_torch_wants_reproducible_stay_torch_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    chosen = Config.make({"exclude": ["aten.gelu"]})
+    assert backend._reproducible(chosen) == chosen
+    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
+    excluded = backend._reproducible(chosen).exclude
+    assert "aten.gelu" in excluded and "aten._scaled_dot_product_cudnn_attention_backward" in excluded
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)  # keys of a CPU's programs stay as they are
+    assert backend._reproducible(chosen) == chosen

@@ -6,6 +6,7 @@ Whatever fails on our side costs speed, not the job: that graph runs eagerly, wi
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import logging
 import os
@@ -35,7 +36,7 @@ if os.environ.get("PREHEAT_LOG"):  # "debug", "info", ...: to stderr
 
 def backend(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:
     """What torch calls with each graph that Dynamo captured; `options` and `mode` are torch.compile's."""
-    config = Config.make(kwargs.get("options"), kwargs.get("mode"))
+    config = _reproducible(Config.make(kwargs.get("options"), kwargs.get("mode")))
     if config.disabled:
         return gm.forward
     recompiles.seen.note(example_inputs)
@@ -57,6 +58,14 @@ def backend(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) ->
         raise  # no failure: Dynamo traces the frame again, a float of the graph now a tensor
     except Exception as error:  # AOTAutograd cannot trace what eager runs: some in-place operators, for one
         return fall_back(gm, "inference", f"AOTAutograd: {error}".partition("\n")[0][:200], gm.forward, start)
+
+
+def _reproducible(config: Config) -> Config:
+    """With torch.use_deterministic_algorithms: what cuDNN adds up in any order stays torch's, which knows better."""
+    if not (torch.are_deterministic_algorithms_enabled() and torch.cuda.is_available()):
+        return config
+    unordered = {f"aten._scaled_dot_product_{kernel}_attention_backward" for kernel in ("cudnn", "efficient", "flash")}
+    return dataclasses.replace(config, exclude=tuple(sorted({*config.exclude, *unordered})))
 
 
 def capturing(take: Callable[[str, BuiltProgram], None], refuse: Callable[[str], None]) -> Callable[..., Any]:
