@@ -14,6 +14,7 @@
 #include "kernels/library/gemm.h"
 #include "kernels/library/half.h"
 #include "kernels/library/micro_kernel.h"
+#include "kernels/library/pointwise.h"
 
 namespace preheat::library {
 
@@ -352,6 +353,7 @@ class Loops : public Provider {
     }
     if (call.op == PREHEAT_LIB_ATTENTION) return PrepareAttention(call);
     if (call.op == PREHEAT_LIB_ATTENTION_GRAD) return PrepareAttentionGrad(call);
+    if (IsPointwise(call)) return PreparePointwise(call);
     switch (static_cast<DType>(call.result.dtype)) {
       case DType::kU8: return Make<uint8_t, uint32_t>(call);
       case DType::kI8: return Make<int8_t, uint32_t>(call);

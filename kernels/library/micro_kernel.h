@@ -57,6 +57,34 @@ struct AttentionKernel {
   float (*dot)(int64_t n, const float* a, const float* b);
 };
 
+// The parts of pointwise.h: c[rows x nr] = a * b, summed in short blocks of k.
+struct PointwiseKernel {
+  struct Block {
+    int64_t depth;
+    const float* a;  // a[i * lda + k]
+    int64_t lda;
+    float* b;           // depth rows of nr values, aligned to 64 bytes
+    const float* from;  // of kCopying: rows of b as they lie, `ldf` from one to the next
+    int64_t ldf;
+    float* c;  // need not be aligned
+    int64_t ldc;
+  };
+  using Run = void (*)(const Block& block);
+  // Half: c has nr / 2 columns, and up to 2 * mr rows, which keep the units as busy. Copying: b is read at `from`, and
+  // left in `b` for the rows to come.
+  enum Variant { kHalf, kWhole, kCopying, kVariants };
+  static constexpr int kMaxRows = 12;
+
+  int mr, nr;
+  Run run[kMaxRows][kVariants];  // by rows - 1
+  // Rows of b that lie in two pieces, the first with `size` values. Reads nr values at each, writes nr after the end.
+  void (*copy_two)(int64_t depth, const float* first, int64_t size, const float* second, int64_t ldf, float* to);
+  // `rows` rows of n values, at most nr.
+  void (*copy)(int64_t rows, int64_t n, const float* from, int64_t ldf, float* to, int64_t ldt);
+  // to[c * ldt + r] = from[r * ldf + c]
+  void (*transpose)(int64_t rows, int64_t columns, const float* from, int64_t ldf, float* to, int64_t ldt);
+};
+
 struct MicroKernels {
   MicroKernel<float> f32;
   MicroKernel<double> f64;
@@ -65,6 +93,7 @@ struct MicroKernels {
   RowKernels<float> rows_f32;
   RowKernels<double> rows_f64;
   AttentionKernel attention;
+  PointwiseKernel pointwise;
 };
 
 extern const MicroKernels kMicroKernelsV2;

@@ -9,6 +9,7 @@
 #include "kernels/library/exchanged_operands.h"
 #include "kernels/library/loops.h"
 #include "kernels/library/plugin.h"
+#include "kernels/library/pointwise.h"
 
 namespace preheat::library {
 namespace {
@@ -55,9 +56,20 @@ bool FiltersOutweigh(const CallSpec& call) {
   return positions <= kPositions && 2 * positions <= outputs && many;
 }
 
+// Row-major images, which oneDNN copies before and after: with windows of one pixel, the copies take as long as the
+// product or longer where either side has few channels.
+bool CopiesOutweigh(const CallSpec& call) {
+  if (call.frozen[1] || !IsPointwise(call)) return false;
+  for (const EpilogueSpec& step : call.epilogue) {
+    if (step.op > PREHEAT_LIB_RELU) return false;  // oneDNN's are vectors
+  }
+  constexpr int64_t kPositions = 32;  // fewer leave vectors half empty
+  return call.result.elements() >= kPositions * call.result.sizes[1];
+}
+
 Prepared FirstThatTakes(const CallSpec& call, absl::string_view preferred) {
   if (call.op >= PREHEAT_LIB_ATTENTION) return LoopsProvider().Prepare(call);
-  if (preferred.empty() && FiltersOutweigh(call)) preferred = LoopsProvider().name();
+  if (preferred.empty() && (FiltersOutweigh(call) || CopiesOutweigh(call))) preferred = LoopsProvider().name();
   for (const bool asked : {true, false}) {
     for (const Row& row : Table()) {
       if (row.provider == nullptr || (row.provider->name() == preferred) != asked) continue;

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "kernels/device/cpu_device.h"
 #include "kernels/device/cpu_features.h"
+#include "kernels/device/parallel_for.h"
 #include "kernels/library/naive.h"
 
 namespace preheat::library {
@@ -426,6 +427,135 @@ TEST(Providers, RowMajorConvolutionsOfWholeBlocksComputeTheDefinition) {
       Judge(call, result, Naive(call, a, b, epilogue));
     }
   }
+}
+
+// A convolution by one pixel of row-major images, or its gradient by the input.
+CallSpec Pointwise(int32_t op, std::vector<int64_t> image, int64_t out) {
+  const int32_t f32 = static_cast<int32_t>(DType::kF32);
+  const auto row_major = [&](int64_t channels) {
+    TensorSpec t{f32, {image[0], channels}, {}};
+    t.sizes.insert(t.sizes.end(), image.begin() + 2, image.end());
+    t.strides.assign(t.sizes.size(), 1);
+    for (int d = t.rank() - 1; d > 0; --d) t.strides[d - 1] = t.strides[d] * t.sizes[d];
+    return t;
+  };
+  const size_t spatial = image.size() - 2;
+  CallSpec call;
+  call.op = op;
+  call.operands[0] = row_major(image[1]);
+  call.operands[1] = {f32, {out, image[1]}, {image[1], 1}};
+  call.result = row_major(out);
+  if (op == PREHEAT_LIB_CONV_GRAD_INPUT) call.operands[1] = {f32, {image[1], out}, {out, 1}};
+  call.operands[1].sizes.resize(image.size(), 1);
+  call.operands[1].strides.resize(image.size(), 1);
+  call.stride.assign(spatial, 1), call.padding.assign(spatial, 0), call.dilation.assign(spatial, 1);
+  return call;
+}
+
+HostData FilledAndRun(const CallSpec& call, NaiveResult* want, absl::string_view provider = "loops") {
+  Random random(static_cast<unsigned>(call.result.elements()));
+  const HostData a = Filled(random, call.operands[0]), b = Filled(random, call.operands[1]);
+  std::vector<HostData> epilogue;
+  for (const EpilogueSpec& step : call.epilogue) {
+    TensorSpec spec = step.operand;
+    spec.dtype = call.result.dtype;
+    epilogue.push_back(Filled(random, spec));
+  }
+  HostData result(call.result);
+  absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = Prepare(call, "");
+  EXPECT_TRUE(prepared.ok()) << prepared.status();
+  if (!prepared.ok()) return result;
+  EXPECT_EQ((*prepared)->provider(), provider);
+  RunOnce(**prepared, a, b, epilogue, result);
+  *want = Naive(call, a, b, epilogue);
+  return result;
+}
+
+// Panels within an image, over two of them and over many, the last one with any number of columns; every number of
+// rows and channels.
+TEST(Providers, PointwiseConvolutionsComputeTheDefinition) {
+  const std::vector<std::vector<int64_t>> images = {{1, 16, 8, 8}, {2, 33, 7, 7},   {3, 5, 5, 3},  {9, 17, 2, 2},
+                                                    {2, 70, 40},   {1, 1, 2, 5, 9}, {4, 31, 6, 6}, {2, 48, 4, 9}};
+  for (int32_t op : {PREHEAT_LIB_CONV, PREHEAT_LIB_CONV_GRAD_INPUT}) {
+    for (const std::vector<int64_t>& image : images) {
+      for (int64_t out : {1, 4, 7, 13, 32, 50}) {
+        const CallSpec call = Pointwise(op, image, out);
+        SCOPED_TRACE(Describe(call));
+        NaiveResult want;
+        Judge(call, FilledAndRun(call, &want), want);
+      }
+    }
+  }
+}
+
+// A part of a larger tensor, images that are one in memory, filters with gaps; what follows the product.
+TEST(Providers, PointwiseConvolutionsOfAnyStridesComputeTheDefinition) {
+  for (int32_t op : {PREHEAT_LIB_CONV, PREHEAT_LIB_CONV_GRAD_INPUT}) {
+    for (int64_t gap : {0, 3}) {
+      CallSpec call = Pointwise(op, {3, 20, 7, 7}, 14);
+      for (TensorSpec* t : {&call.operands[0], &call.result}) {
+        t->strides[1] += gap;
+        t->strides[0] = gap == 0 && t == &call.operands[0] ? 0 : t->strides[1] * t->sizes[1] + gap;
+      }
+      for (int64_t& stride : call.operands[1].strides) stride *= gap + 1;
+      call.epilogue = {{PREHEAT_LIB_BIAS, {call.result.dtype, {14}, {gap}}},
+                       {PREHEAT_LIB_RESIDUAL, call.result},
+                       {PREHEAT_LIB_RELU, {}}};
+      SCOPED_TRACE(Describe(call));
+      NaiveResult want;
+      Judge(call, FilledAndRun(call, &want), want);
+    }
+  }
+}
+
+// Channels before images, as a transposed tensor has them: no image follows the last channel of the last one but one.
+TEST(Providers, PointwiseConvolutionsReadNothingBehindTheirImages) {
+  CallSpec call = Pointwise(PREHEAT_LIB_CONV, {2, 9, 7, 7}, 8);
+  call.operands[0].strides = {49, 98, 7, 1};
+  call.result.strides = {49, 98, 7, 1};
+  NaiveResult want;
+  Judge(call, FilledAndRun(call, &want), want);
+}
+
+// One sum over 512 channels is 4e-7 off, sums over 16 channels each are 1.3e-7.
+TEST(Providers, PointwiseConvolutionsSumChannelsInBlocks) {
+  for (int32_t op : {PREHEAT_LIB_CONV, PREHEAT_LIB_CONV_GRAD_INPUT}) {
+    const CallSpec call = Pointwise(op, {1, 512, 10, 10}, 24);
+    NaiveResult want;
+    const HostData result = FilledAndRun(call, &want);
+    EXPECT_LT(ErrorOf(result, want), 1.6e-7 * std::sqrt(512));
+  }
+}
+
+TEST(Providers, PointwiseConvolutionsDoNotDependOnThreads) {
+  for (int32_t op : {PREHEAT_LIB_CONV, PREHEAT_LIB_CONV_GRAD_INPUT}) {
+    const CallSpec call = Pointwise(op, {3, 90, 11, 11}, 75);
+    NaiveResult want;
+    const HostData result = FilledAndRun(call, &want);
+    for (int threads : {1, 2, 3, 7, 64}) {
+      const ThreadLimit limit(threads);
+      EXPECT_EQ(FilledAndRun(call, &want).bytes, result.bytes) << threads << " threads";
+    }
+  }
+}
+
+// Not where oneDNN has nothing to copy, nor where it has vectors for what follows.
+TEST(Providers, PointwiseConvolutionsGoToTheOwnLoopsWhereImagesWouldBeCopied) {
+  if (ProviderNames().front() != "onednn") GTEST_SKIP() << "oneDNN only";
+  NaiveResult want;
+  CallSpec call = Pointwise(PREHEAT_LIB_CONV, {2, 32, 10, 10}, 32);
+  FilledAndRun(call, &want, "loops");
+  call.epilogue = {{PREHEAT_LIB_GELU, {}}};
+  FilledAndRun(call, &want, "onednn");
+  call = Pointwise(PREHEAT_LIB_CONV, {2, 32, 10, 10}, 32);
+  call.frozen[1] = true;
+  FilledAndRun(call, &want, "onednn");
+  call = Pointwise(PREHEAT_LIB_CONV, {2, 32, 10, 10}, 32);
+  call.operands[0].strides = {3200, 1, 320, 32};
+  FilledAndRun(call, &want, "onednn");
+  call.result.strides = {3200, 1, 320, 32};
+  FilledAndRun(call, &want, "onednn");
+  FilledAndRun(Pointwise(PREHEAT_LIB_CONV, {1, 32, 5, 5}, 32), &want, "onednn");
 }
 
 // Filters that are copied in every call: the own loops read them as they lie, but not where every channel has its own.
