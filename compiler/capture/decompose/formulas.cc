@@ -48,6 +48,16 @@ Value LogSoftmax(Builder& b, Value x, int64_t dim) {
   return b.Sub(shifted, b.Unary(Op::kLog, b.Reduce(Op::kReduceSum, b.Unary(Op::kExp, shifted), {dim}, true)));
 }
 
+// What is left of numbers without the first mean is exact only near it: elsewhere all of the same size are rounded the
+// same way, and that adds up, to 1e-8 deviations. Where the mean is small, so is what its own rounding takes off.
+Value NearerMean(Builder& b, Value x, const std::vector<int64_t>& dims, const Deviations& d) {
+  if (!x || x.dtype() == d.mean.dtype()) return d.mean;
+  Value sum = b.Cast(b.Reduce(Op::kReduceSum, x, dims, true), d.mean.dtype());
+  Value plain = DivBySize(b, sum, CountOf(x, dims));
+  Value small = b.Binary(Op::kLt, b.Mul(plain, sum), b.Binary(Op::kMul, d.squares, Scalar(0x1p-4)));
+  return b.Where(small, plain, d.mean);
+}
+
 Deviations DeviationsOf(Builder& b, Value x, const std::vector<int64_t>& dims, DType wide) {
   if (dims.empty()) return {b.Cast(x, wide), b.Sub(x, x), Like(b, b.Cast(x, wide), 0)};
   Value first = b.Mean(x, dims, true), near = b.Sub(x, first);
@@ -67,7 +77,8 @@ Deviations DeviationsOf(Builder& b, Value x, const std::vector<int64_t>& dims) {
 
 Moments MeanAndVariance(Builder& b, Value x, const std::vector<int64_t>& dims, DType wide) {
   Deviations d = DeviationsOf(b, x, dims, wide);
-  return {d.mean, d.centered, dims.empty() ? d.squares : DivBySize(b, d.squares, CountOf(x, dims))};
+  return {dims.empty() ? d.mean : NearerMean(b, x, dims, d), d.centered,
+          dims.empty() ? d.squares : DivBySize(b, d.squares, CountOf(x, dims))};
 }
 
 Moments MeanAndVariance(Builder& b, Value x, const std::vector<int64_t>& dims) {
