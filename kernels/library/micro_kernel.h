@@ -73,12 +73,14 @@ struct PointwiseKernel {
   // Half: c has nr / 2 columns, and up to 2 * mr rows, which keep the units as busy. Copying: b is read at `from`, and
   // left in `b` for the rows to come.
   enum Variant { kHalf, kWhole, kCopying, kVariants };
-  static constexpr int kMaxRows = 12;
+  static constexpr int kMaxRows = 12, kMaxColumns = 32;
 
   int mr, nr;
   Run run[kMaxRows][kVariants];  // by rows - 1
   // Rows of b that lie in two pieces, the first with `size` values. Reads nr values at each, writes nr after the end.
   void (*copy_two)(int64_t depth, const float* first, int64_t size, const float* second, int64_t ldf, float* to);
+  // Rows of b whose values lie at `offsets`; those of the next panel lie about `ahead` from them.
+  void (*gather)(int64_t depth, const float* from, int64_t ldf, const int64_t* offsets, int64_t ahead, float* to);
   // `rows` rows of n values, at most nr.
   void (*copy)(int64_t rows, int64_t n, const float* from, int64_t ldf, float* to, int64_t ldt);
   // to[c * ldt + r] = from[r * ldf + c]

@@ -1,6 +1,7 @@
 #include "kernels/library/pointwise.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "kernels/device/parallel_for.h"
@@ -35,15 +36,32 @@ bool IsRowMajor(const TensorSpec& t) {
 bool IsOnePixel(const CallSpec& call) {
   const TensorSpec& w = call.operands[1];
   for (int d = 0; d < call.spatial(); ++d) {
-    if (w.sizes[d + 2] != 1 || call.stride[d] != 1 || call.padding[d] != 0) return false;
+    if (w.sizes[d + 2] != 1 || call.padding[d] != 0) return false;
+    if (call.stride[d] != 1 && call.op != PREHEAT_LIB_CONV) return false;  // a gradient is 0 in between
   }
   return call.groups == 1;
+}
+
+// Where each position reads within a channel; empty where they lie as they are read.
+std::vector<int64_t> ReadsOf(const CallSpec& call) {
+  if (std::all_of(call.stride.begin(), call.stride.end(), [](int64_t stride) { return stride == 1; })) return {};
+  std::vector<int64_t> reads = {0};
+  for (int d = 0; d < call.spatial(); ++d) {
+    std::vector<int64_t> next;
+    for (int64_t base : reads) {
+      for (int64_t i = 0; i < call.result.sizes[d + 2]; ++i) {
+        next.push_back(base + i * call.stride[d] * call.operands[0].strides[d + 2]);
+      }
+    }
+    reads = std::move(next);
+  }
+  return reads;
 }
 
 class PointwiseCall : public PreparedCall {
  public:
   explicit PointwiseCall(const CallSpec& call)
-      : kernel_(HostMicroKernels().pointwise), threads_(std::max(1, MaxThreads())) {
+      : kernel_(HostMicroKernels().pointwise), threads_(std::max(1, MaxThreads())), reads_(ReadsOf(call)) {
     const TensorSpec &x = call.operands[0], &y = call.result;
     positions_ = PositionsOf(y);
     rows_ = y.sizes[1];
@@ -153,7 +171,7 @@ class PointwiseCall : public PreparedCall {
     const auto* image = static_cast<const float*>(addresses.operands[0]);
     const int64_t columns = std::min<int64_t>(kernel_.nr, columns_ - column);
     const Piece piece = PieceAt(column, column + columns);
-    const bool whole = piece.size == kernel_.nr;
+    const bool whole = piece.size == kernel_.nr && reads_.empty();
     if (!whole) CopyPanel(image, column, columns, panel);
     PointwiseKernel::Block block{depth_, nullptr, lda_, panel, nullptr, from_.channel, nullptr, to_.channel};
     block.from = image + piece.image * from_.image + piece.position;
@@ -195,8 +213,9 @@ class PointwiseCall : public PreparedCall {
     return piece.image * to_.image + row * to_.channel + piece.position;
   }
 
-  // Columns of several images, or fewer than a panel has.
+  // Columns of several images, or apart, or fewer than a panel has.
   void CopyPanel(const float* image, int64_t column, int64_t columns, float* panel) const {
+    if (!reads_.empty()) return GatherPanel(image, column, columns, panel);
     const Piece one = PieceAt(column, column + columns), two = PieceAt(column + one.size, column + columns);
     if (columns == kernel_.nr && one.size + two.size == columns && MayReadOn()) {
       kernel_.copy_two(depth_, image + one.image * from_.image + one.position, one.size,
@@ -210,6 +229,18 @@ class PointwiseCall : public PreparedCall {
       kernel_.copy(depth_, piece.size, image + piece.image * from_.image + piece.position, from_.channel, panel + at,
                    kernel_.nr);
     }
+  }
+
+  // Columns that are missing are the last one once more.
+  void GatherPanel(const float* image, int64_t column, int64_t columns, float* panel) const {
+    int64_t offsets[PointwiseKernel::kMaxColumns];
+    for (int64_t j = 0; j < kernel_.nr; ++j) {
+      const Piece piece = PieceAt(column + std::min(j, columns - 1), columns_);
+      offsets[j] = piece.image * from_.image + reads_[static_cast<size_t>(piece.position)];
+    }
+    const Piece next = PieceAt(std::min(column + kernel_.nr, columns_ - 1), columns_);
+    const int64_t ahead = next.image * from_.image + reads_[static_cast<size_t>(next.position)] - offsets[0];
+    kernel_.gather(depth_, image, from_.channel, offsets, ahead, panel);
   }
 
   // A panel's width after the end of a channel that an image follows is still inside the tensor.
@@ -244,7 +275,8 @@ class PointwiseCall : public PreparedCall {
   }
 
   const PointwiseKernel& kernel_;
-  const int threads_;  // that scratch is made for
+  const int threads_;                 // that scratch is made for
+  const std::vector<int64_t> reads_;  // of strided windows
   int64_t positions_ = 0, rows_ = 0, depth_ = 0, columns_ = 0;
   Strides from_, to_;  // of the images, of the result
   bool transposed_ = false;

@@ -7,9 +7,9 @@
 
 namespace preheat::library {
 
-// A convolution by a window of one pixel, or its gradient by the input, in f32 on row-major images: a matrix product of
-// the filters with every image. Images and results are read and written as they lie, and channels are summed in short
-// blocks, whose sums are added: nearer to the exact result than one sum over all of them.
+// A convolution by a window of one pixel, or (where it has no stride) its gradient by the input, in f32 on row-major
+// images: a matrix product of the filters with every image. Images and results are read and written as they lie, and
+// channels are summed in short blocks, whose sums are added: nearer to the exact result than one sum over all of them.
 bool IsPointwise(const CallSpec& call);
 
 // REQUIRES: IsPointwise(call).

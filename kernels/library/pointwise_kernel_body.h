@@ -68,6 +68,13 @@ void CopyTwoPieces(int64_t depth, const float* first, int64_t size, const float*
   }
 }
 
+void GatherRows(int64_t depth, const float* from, int64_t ldf, const int64_t* offsets, int64_t ahead, float* to) {
+  for (int64_t k = 0; k < depth; ++k, from += ldf, to += 2 * kPointwiseLanes) {
+    for (int j = 0; j < 2 * kPointwiseLanes; j += 4) __builtin_prefetch(from + offsets[j] + ahead);
+    for (int j = 0; j < 2 * kPointwiseLanes; ++j) to[j] = from[offsets[j]];
+  }
+}
+
 // The first and the last `Lanes` values of every row, which overlap.
 template <int Lanes>
 void CopyEnds(int64_t rows, int64_t n, const float* from, int64_t ldf, float* to, int64_t ldt) {
@@ -121,9 +128,11 @@ constexpr void FillPointwise(PointwiseKernel& kernel) {
 }
 
 constexpr PointwiseKernel Pointwise() {
-  PointwiseKernel kernel{PREHEAT_POINTWISE_ROWS, 2 * kPointwiseLanes, {}, &CopyTwoPieces, &CopyBlock, &TransposeMatrix};
+  PointwiseKernel kernel{PREHEAT_POINTWISE_ROWS, 2 * kPointwiseLanes, {}, &CopyTwoPieces, &GatherRows, &CopyBlock,
+                         &TransposeMatrix};
   FillPointwise<2 * PREHEAT_POINTWISE_ROWS>(kernel);
   static_assert(2 * PREHEAT_POINTWISE_ROWS <= PointwiseKernel::kMaxRows);
+  static_assert(2 * kPointwiseLanes <= PointwiseKernel::kMaxColumns);
   return kernel;
 }
 

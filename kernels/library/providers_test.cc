@@ -488,6 +488,22 @@ TEST(Providers, PointwiseConvolutionsComputeTheDefinition) {
   }
 }
 
+TEST(Providers, StridedPointwiseConvolutionsComputeTheDefinition) {
+  for (int64_t stride : {2, 3}) {
+    for (int64_t images : {2, 3}) {
+      CallSpec call = Pointwise(PREHEAT_LIB_CONV, {images, 19, 15, 16}, 26);
+      call.stride = {stride, stride};
+      const int64_t high = 14 / stride + 1, wide = 15 / stride + 1;
+      call.result.sizes = {images, 26, high, wide};
+      call.result.strides = {26 * high * wide, high * wide, wide, 1};
+      call.epilogue = {{PREHEAT_LIB_BIAS, {call.result.dtype, {26}, {1}}}};
+      SCOPED_TRACE(Describe(call));
+      NaiveResult want;
+      Judge(call, FilledAndRun(call, &want), want);
+    }
+  }
+}
+
 // A part of a larger tensor, images that are one in memory, filters with gaps; what follows the product.
 TEST(Providers, PointwiseConvolutionsOfAnyStridesComputeTheDefinition) {
   for (int32_t op : {PREHEAT_LIB_CONV, PREHEAT_LIB_CONV_GRAD_INPUT}) {
