@@ -75,6 +75,8 @@ class PointwiseCall : public PreparedCall {
     }
     panels_ = Divided(columns_, kernel_.nr);
     blocks_ = Divided(rows_, kernel_.mr);
+    // Blocks are of the same size, or nearly so: a few rows take as long as some more.
+    for (int64_t i = 0; i <= blocks_; ++i) starts_.push_back(blocks_ == 0 ? 0 : rows_ * i / blocks_);
     PlanFilters(call);
     panel_floats_ = RoundUp((depth_ + 1) * kernel_.nr, kCacheLine);  // copy_two writes after the end
     thread_floats_ = RoundUp(panel_floats_ + 2 * kernel_.mr * kernel_.nr, kCacheLine);
@@ -117,9 +119,16 @@ class PointwiseCall : public PreparedCall {
   struct FilterStrides {
     int64_t row = 0, k = 0;
   };
+  struct Blocks {
+    int64_t begin, end;
+  };
   // Columns of a panel that lie in one image.
   struct Piece {
     int64_t image, position, size;
+  };
+  struct Panel {
+    Span columns;
+    Piece first;
   };
 
   void PlanFilters(const CallSpec& call) {
@@ -179,33 +188,28 @@ class PointwiseCall : public PreparedCall {
     if (whole) variant = PointwiseKernel::kCopying;
     const int64_t step = variant == PointwiseKernel::kHalf ? 2 : 1;
     for (int64_t i = first; i < last; i += step) {
-      const Span rows = RowsOf(i, std::min(last, i + step));
-      RunBlock(addresses, variant, rows, {column, columns}, block);
+      RunBlock(addresses, variant, {i, std::min(last, i + step)}, {{column, columns}, piece}, block);
       if (whole) variant = PointwiseKernel::kWhole;
     }
   }
 
-  // Blocks of rows are of the same size, or nearly so: a few rows take as long as some more.
-  Span RowsOf(int64_t first, int64_t last) const {
-    const int64_t begin = rows_ * first / blocks_;
-    return {begin, rows_ * last / blocks_ - begin};
-  }
-
-  // Into the result, where the columns lie side by side there and nothing follows.
-  void RunBlock(const preheat_lib_addresses& addresses, PointwiseKernel::Variant variant, Span rows, Span columns,
-                PointwiseKernel::Block block) const {
+  // Into the result, where the columns lie side by side there and nothing follows. `block` is changed, not copied: a
+  // copy of what has just been written would wait until the last block's results are in the cache.
+  void RunBlock(const preheat_lib_addresses& addresses, PointwiseKernel::Variant variant, Blocks blocks,
+                const Panel& panel, PointwiseKernel::Block& block) const {
     const auto* filters = static_cast<const float*>(transposed_ ? addresses.scratch : addresses.operands[1]);
-    const Piece piece = PieceAt(columns.begin, columns.begin + columns.size);
-    const PointwiseKernel::Run run = kernel_.run[rows.size - 1][variant];
-    block.a = filters + rows.begin * lda_;
-    if (piece.size == kernel_.nr && epilogue_.empty()) {
-      block.c = static_cast<float*>(addresses.result) + OffsetOf(piece, rows.begin);
+    const int64_t row = starts_[static_cast<size_t>(blocks.begin)];
+    const int64_t rows = starts_[static_cast<size_t>(blocks.end)] - row;
+    const PointwiseKernel::Run run = kernel_.run[rows - 1][variant];
+    block.a = filters + row * lda_;
+    if (panel.first.size == kernel_.nr && epilogue_.empty()) {
+      block.c = static_cast<float*>(addresses.result) + OffsetOf(panel.first, row);
       return run(block);
     }
     block.c = block.b + panel_floats_;
     block.ldc = kernel_.nr;
     run(block);
-    Finish(addresses, rows, columns, block.c);
+    Finish(addresses, {row, rows}, panel.columns, block.c);
   }
 
   // Where a row's piece lies in the result.
@@ -284,6 +288,7 @@ class PointwiseCall : public PreparedCall {
   int64_t lda_ = 0;        // from one row of them to the next as the product reads them
   std::vector<int32_t> epilogue_;
   std::vector<int64_t> bias_stride_;
+  std::vector<int64_t> starts_;  // the blocks' first rows, and the end
   int64_t panels_ = 0, blocks_ = 0, filter_floats_ = 0, panel_floats_ = 0, thread_floats_ = 0;
 };
 

@@ -18,6 +18,12 @@ void MultiplyPointwise(const PointwiseKernel::Block& block) {
   const float* from = block.from;
   float* b = block.b;
   const int64_t lda = block.lda, depth = block.depth, ldf = block.ldf, size = SizeOfSums(depth);
+  // The next panel's results: each row is a stream of its own, too many for the hardware to follow.
+#pragma GCC unroll 16
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) __builtin_prefetch(block.c + i * block.ldc + (2 + j) * kPointwiseLanes, 1);
+  }
   PointwiseVector totals[Rows][Vectors] = {};
   for (int64_t k = 0; k < depth;) {
     const int64_t end = k + size < depth ? k + size : depth;
