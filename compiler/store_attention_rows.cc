@@ -22,6 +22,13 @@ class Places {
  public:
   explicit Places(const ir::Graph& graph) : layouts_(graph), sizes_(graph.SymbolRanges()) {}
 
+  // Do the elements of a mask's rows lie side by side?
+  bool MaskFits(Value mask) const {
+    const auto strides_of = [&](Value v) { return layouts_.StridesOf(v); };
+    const std::optional<schedule::AffineView> view = schedule::PeelViews(mask, strides_of, sizes_);
+    return !view || view->strides.back() == Expr(1) || mask.shape().back() == Expr(1);
+  }
+
   // Does the value lie as attention wants it? The log sums dense; of matrices the elements along `dim` side by side and
   // all rows aligned.
   bool Fit(Value value, size_t dim) const {
@@ -53,7 +60,8 @@ absl::Status StoreFor(const ir::Node& node, const Places& places, rewrite::Rebui
   for (size_t i = 0; i < operands.size(); ++i) {
     const Value operand = node.operand(static_cast<int>(i));
     const size_t rank = operand.shape().size();
-    if (places.Fit(operand, i == 1 ? rank - 2 : rank - 1)) continue;
+    const bool mask = i == 2 && node.Strings("epilogue").front() == "mask";
+    if (mask ? places.MaskFits(operand) : places.Fit(operand, i == 1 ? rank - 2 : rank - 1)) continue;
     const auto stored = [&](Value v) { return passes::Stored(r.builder(), v); };
     operands[i] = i == 1 ? r.builder().Transpose(stored(r.builder().Transpose(operands[i], -2, -1)), -2, -1)
                          : stored(operands[i]);

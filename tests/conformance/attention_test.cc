@@ -68,6 +68,28 @@ TEST_F(GpuAttention, WithItsGradients) {
   }
 }
 
+// Masks of each kind that is added to scores: for all heads, for each, for all rows (padding).
+TEST_F(GpuAttention, BehindAMask) {
+  for (const char* kind : {"2, 1, 40, 52", "2, 4, 40, 52", "2, 1, 1, 52", "1, 1, 40, 52"}) {
+    CheckText(absl::StrReplaceAll(R"(
+%q = input user bf16[2, 4, 40, 16]
+%k = input user bf16[2, 4, 52, 16]
+%v = input user bf16[2, 4, 52, 16]
+%g = input user bf16[2, 4, 40, 16]
+%m = input user bf16[KIND]
+%mb = broadcast(%m) {shape = (2, 4, 40, 52)}
+%kt = permute(%k) {dims = [0, 1, 3, 2]}
+%fw = fused(%q, %kt, %mb, %v) {base = "attention", epilogue = {"mask", "softmax", "values"}, scale = 0.25} : bf16[2, 4, 40, 16], f32[2, 4, 40, 1]
+%bw = fused(%q, %kt, %mb, %v, %g, %fw, %fw.1) {base = "attention_grad", epilogue = {"mask", "values", "gradient", "output", "log_sums"}, scale = 0.25} : bf16[2, 4, 40, 16], bf16[2, 4, 52, 16], bf16[2, 4, 52, 16]
+output %fw
+output %fw.1
+output %bw
+output %bw.1
+output %bw.2)",
+                                  {{"KIND", kind}}));
+  }
+}
+
 // Rows across memory, rows that start between aligned addresses, a result whose rows lie across memory: copied.
 TEST_F(GpuAttention, RowsThatLieBadly) {
   const Report report = CheckText(R"(

@@ -35,11 +35,25 @@ class Case:
     keys: int = 4  # heads of k and v
     width: int = 64
     dtype: torch.dtype = torch.bfloat16
+    mask: str = ""  # "rows": bool, as transformers make a causal one; "padding": bool; "heads": numbers, each head's
 
     def __str__(self) -> str:
-        mask = "causal" if self.causal else "all"
+        mask = f"mask of {self.mask}" if self.mask else "causal" if self.causal else "all"
         shape = f"[{self.batch}, {self.heads}/{self.keys}, {self.rows}, {self.width}]"
         return f"{self.backend.name} dropout {self.dropout} {mask} {shape} {str(self.dtype)[6:]}"
+
+
+def mask_of(case: Case) -> torch.Tensor | None:
+    sees = torch.ones(case.rows, case.rows, dtype=torch.bool).tril()
+    if case.mask == "rows":
+        return sees[None, None]
+    if case.mask == "padding":
+        lengths = case.rows - 3 * torch.arange(case.batch)
+        return (torch.arange(case.rows) < lengths[:, None])[:, None, None]
+    if case.mask == "heads":  # a slope for each head's distance, as ALiBi has it
+        away = torch.arange(case.rows)[None] - torch.arange(case.rows)[:, None]
+        return -away.abs() * 0.1 * torch.arange(1, case.heads + 1)[:, None, None]
+    return None
 
 
 class Block(torch.nn.Module):
@@ -49,13 +63,14 @@ class Block(torch.nn.Module):
         super().__init__()
         self.case = case
         self.project = torch.nn.Linear(256, (case.heads + 2 * case.keys) * case.width)
+        self.register_buffer("mask", mask_of(case), persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         c = self.case
         heads = self.project(x).view(*x.shape[:2], c.heads + 2 * c.keys, c.width).transpose(1, 2)
         q, k, v = heads.split([c.heads, c.keys, c.keys], 1)
         out = torch.nn.functional.scaled_dot_product_attention(
-            q, k, v, dropout_p=c.dropout, is_causal=c.causal, enable_gqa=c.heads != c.keys
+            q, k, v, attn_mask=self.mask, dropout_p=c.dropout, is_causal=c.causal, enable_gqa=c.heads != c.keys
         )
         return torch.nn.functional.gelu(out.transpose(1, 2).flatten(2))
 
@@ -115,6 +130,12 @@ def cases() -> list[Case]:
     found += [Case(causal=False, dtype=torch.float16), Case(keys=1, heads=8), Case(keys=2, causal=False)]
     found += [Case(width=width, rows=rows) for width, rows in ((128, 257), (80, 77), (32, 50), (8, 16), (96, 1000))]
     found += [Case(three[0], width=128, keys=2, rows=300)]
+    for mask in ("rows", "padding", "heads"):
+        found += [
+            Case(causal=False, mask=mask),
+            Case(causal=False, mask=mask, rows=77),
+            Case(three[1], causal=False, mask=mask),
+        ]
     return found
 
 

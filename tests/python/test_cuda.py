@@ -150,24 +150,26 @@ def test_a_worker_without_a_gpu_compiles_for_one(client: Client) -> None:
     assert client.request(made.proto).key == result.key
 
 
-def forward_and_backward(kernel: str, causal: bool, dropout: float) -> Callable[..., Any]:
-    """Attention by one of torch's three kernels, and its gradients."""
+def forward_and_backward(kernel: str, causal: bool, dropout: float, masked: bool = False) -> Callable[..., Any]:
+    """Attention by one of torch's three kernels, and its gradients; behind a mask of padding where it takes one."""
     aten = torch.ops.aten
     forward = getattr(aten, f"_scaled_dot_product_{kernel}_attention").default
     backward = getattr(aten, f"_scaled_dot_product_{kernel}_attention_backward").default
 
     def run(x: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, ...]:
         q, k, v = x.view(2, 40, 3, 4, 16).permute(2, 0, 3, 1, 4)
+        mask = torch.where(x[:, :, 0] > 0, 0.0, -torch.inf).to(x.dtype)[:, None, None].expand(2, 4, 40, 40)
+        bias = mask if masked else None
         if kernel == "flash":
             out, sums, cq, ck, mq, mk, state, unused, _ = forward(q, k, v, dropout, causal)
             return out, *backward(g, q, k, v, out, sums, cq, ck, mq, mk, dropout, causal, state, unused)
         if kernel == "efficient":
-            out, sums, seed, offset = forward(q, k, v, None, True, dropout, causal)
+            out, sums, seed, offset = forward(q, k, v, bias, True, dropout, causal)
             wanted = [True, True, True, False]
-            grads = backward(g, q, k, v, None, out, sums, seed, offset, dropout, wanted, causal)
+            grads = backward(g, q, k, v, bias, out, sums, seed, offset, dropout, wanted, causal)
             return out, *grads[:3]
-        out, sums, cq, ck, mq, mk, seed, offset, _ = forward(q, k, v, None, True, dropout, causal)
-        return out, *backward(g, q, k, v, out, sums, seed, offset, None, cq, ck, mq, mk, dropout, causal)
+        out, sums, cq, ck, mq, mk, seed, offset, _ = forward(q, k, v, bias, True, dropout, causal)
+        return out, *backward(g, q, k, v, out, sums, seed, offset, bias, cq, ck, mq, mk, dropout, causal)
 
     return run
 
@@ -180,6 +182,12 @@ def externs(client: Client, made: program.BuiltProgram) -> set[str]:
 @pytest.mark.parametrize("causal", [True, False])
 def test_attention_on_a_gpu_is_native(client: Client, kernel: str, causal: bool) -> None:
     made = built(forward_and_backward(kernel, causal, 0.0), (2, 40, 192), (2, 4, 40, 16))
+    assert externs(client, made) == set()
+
+
+@pytest.mark.parametrize("kernel", ["cudnn", "efficient"])
+def test_attention_behind_a_mask_is_native(client: Client, kernel: str) -> None:
+    made = built(forward_and_backward(kernel, False, 0.0, masked=True), (2, 40, 192), (2, 4, 40, 16))
     assert externs(client, made) == set()
 
 

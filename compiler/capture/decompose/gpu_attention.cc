@@ -1,5 +1,5 @@
 // Attention as torch names it on a GPU, by the kernel that it would take: one library call, whichever it is. Dropout,
-// masks and shapes that cuDNN's engines may not take stay torch's own.
+// gradients of masks and shapes that cuDNN's engines may not take stay torch's own.
 
 #include <cmath>
 #include <optional>
@@ -16,6 +16,7 @@ constexpr int64_t kWidest = 128, kVector = 8;  // of a head, in elements: a mult
 
 struct Attention {
   Value q, k, v;  // [batch, heads, rows, width]; k and v may have fewer heads
+  Value mask;     // added to the scores; none: null
   double scale = 1;
   bool causal = false;
 };
@@ -40,13 +41,12 @@ bool HeadsFit(const Attention& a) {
 
 // `square`: the operator's causal mask is ours for as many rows as columns alone.
 std::optional<Attention> Read(OpContext& c, bool square) {
-  Attention a{.q = c.Tensor("query"), .k = c.Tensor("key"), .v = c.Tensor("value")};
+  Attention a{.q = c.Tensor("query"), .k = c.Tensor("key"), .v = c.Tensor("value"), .mask = {}};
   const auto refuse = [&](const char* why) {
     c.Refuse(why);
     return std::nullopt;
   };
   if (c.Double("dropout_p", 0) != 0) return refuse("dropout");
-  if (c.Has("attn_bias")) return refuse("a mask");
   if (c.Has("cum_seq_q") || c.Has("cum_seq_k")) return refuse("sequences of different lengths");
   if (c.Bool("return_debug_mask", false)) return refuse("a mask as result");
   if (!IsHead(a.q) || !IsHead(a.k) || !IsHead(a.v)) return refuse("no heads of 16-bit floats, 8 to 128 wide");
@@ -56,6 +56,13 @@ std::optional<Attention> Read(OpContext& c, bool square) {
   if (!HeadsFit(a)) return refuse("heads that do not go into groups");
   if (a.k.shape()[2] != a.v.shape()[2]) return refuse("keys without values");
   if (IsEmpty(a.k.shape()[2])) return refuse("no keys");
+  if (c.Has("attn_bias")) {
+    const Value mask = c.Tensor("attn_bias");
+    if (!mask || mask.dtype() != a.q.dtype()) return refuse("a mask of another type");
+    const std::vector<Expr>&q = a.q.shape(), scores = {q[0], q[1], q[2], a.k.shape()[2]};
+    a.mask = c.b.BroadcastTo(mask, scores);
+    if (!a.mask) return std::nullopt;
+  }
   a.causal = c.Bool("is_causal", false);
   if (a.causal && square && a.q.shape()[2] != a.k.shape()[2]) return refuse("a causal mask from the last row up");
   a.scale = c.Double("scale", 1 / std::sqrt(static_cast<double>(*a.q.shape()[3].constant())));
@@ -65,8 +72,10 @@ std::optional<Attention> Read(OpContext& c, bool square) {
 std::vector<Value> Emit(OpContext& c, const Attention& a, std::string base, std::vector<Value> extras,
                         std::vector<std::string> steps, std::vector<TensorType> types) {
   std::vector<Value> operands = {a.q, c.b.Transpose(a.k, -2, -1)};
+  if (a.mask) operands.push_back(a.mask);
   operands.insert(operands.end(), extras.begin(), extras.end());
   if (a.causal) steps.insert(steps.begin(), "causal");
+  if (a.mask) steps.insert(steps.begin(), "mask");
   ir::Attrs attrs = {{"base", std::move(base)}, {"scale", a.scale}, {"epilogue", std::move(steps)}};
   return c.b.EmitAll(Op::kFused, operands, std::move(attrs), std::move(types));
 }

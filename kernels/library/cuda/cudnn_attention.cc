@@ -3,6 +3,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,7 @@ enum Uid : int64_t {
   kGradV,
   kScale,
   kHidden,
+  kMask,
   kOne,
   kDots,      // of the scratch memory: the rows' sums of gradient * output
   kWideGradQ  // and dq in f32
@@ -48,6 +50,7 @@ struct Problem {
   TensorSpec q, k, v;  // k as [b, h, width, columns]
   TensorSpec output, log_sums;
   TensorSpec grad, grad_q, grad_k, grad_v;  // of a gradient
+  std::optional<TensorSpec> mask;           // added to the scores; size 1 where it is the same for all
   bool has_log_sums = false;
   std::string stored;  // the plan that the artifact brings
 
@@ -62,7 +65,9 @@ struct Problem {
 
   std::string Text() const {
     std::string text = absl::StrCat(gradient, causal, has_log_sums, " ", type);
-    for (const TensorSpec* t : {&q, &k, &v, &output, &log_sums, &grad, &grad_q, &grad_k, &grad_v}) {
+    std::vector<const TensorSpec*> all = {&q, &k, &v, &output, &log_sums, &grad, &grad_q, &grad_k, &grad_v};
+    if (mask) all.push_back(&*mask);
+    for (const TensorSpec* t : all) {
       absl::StrAppend(&text, " ", absl::StrJoin(t->sizes, ","), "/", absl::StrJoin(t->strides, ","));
     }
     return text;
@@ -89,6 +94,19 @@ absl::Status CheckPlaces(const Problem& p) {
   return absl::OkStatus();
 }
 
+// In cuDNN's terms: what is broadcast along a dimension has one element there.
+absl::StatusOr<TensorSpec> MaskOf(const Problem& p, TensorSpec mask) {
+  if (mask.dtype != p.q.dtype) return Unsupported("attention with a mask of another type");
+  if (mask.strides[3] != 1 && mask.sizes[3] != 1) return Unsupported("attention with a mask that is not contiguous");
+  for (int d = 0; d < 3; ++d) {
+    if (mask.strides[d] == 0) mask.sizes[d] = 1;
+  }
+  for (int d = 2; d >= 0; --d) {
+    if (mask.sizes[d] == 1) mask.strides[d] = mask.strides[d + 1] * mask.sizes[d + 1];
+  }
+  return mask;
+}
+
 absl::StatusOr<Problem> ProblemOf(const CallSpec& call) {
   Problem p;
   p.gradient = call.op == PREHEAT_LIB_ATTENTION_GRAD;
@@ -99,6 +117,11 @@ absl::StatusOr<Problem> ProblemOf(const CallSpec& call) {
   if (p.type != cudnn::kHalf && p.type != cudnn::kBFloat16) return Unsupported("attention of wide floats");
   for (const EpilogueSpec& step : call.epilogue) {
     switch (step.op) {
+      case PREHEAT_LIB_MASK: {
+        if (p.mask) return Unsupported("attention with two masks");
+        ASSIGN_OR_RETURN(p.mask, MaskOf(p, step.operand));
+        break;
+      }
       case PREHEAT_LIB_CAUSAL: p.causal = true; break;
       case PREHEAT_LIB_SOFTMAX:
       case PREHEAT_LIB_SAFE_SOFTMAX: break;  // every row sees something
@@ -106,7 +129,7 @@ absl::StatusOr<Problem> ProblemOf(const CallSpec& call) {
       case PREHEAT_LIB_GRADIENT: p.grad = step.operand; break;
       case PREHEAT_LIB_OUTPUT: p.output = step.operand; break;
       case PREHEAT_LIB_LOG_SUMS: p.log_sums = step.operand; break;
-      default: return Unsupported("attention with a mask of its own");
+      default: return Unsupported("attention with a step that cuDNN does not have");
     }
   }
   if (p.gradient) {
@@ -146,11 +169,14 @@ class Describer {
     return y;
   }
 
-  // q * k * scale.
+  // q * k * scale + mask.
   absl::StatusOr<Tensor> Scores() {
     ASSIGN_OR_RETURN(Tensor products, g_.Virtual(p_.Scores(), cudnn::kFloat));
     RETURN_IF_ERROR(g_.MatMul(q_, k_, products));
-    return Apply(cudnn::kMul, products, scale_, p_.Scores());
+    ASSIGN_OR_RETURN(Tensor scores, Apply(cudnn::kMul, products, scale_, p_.Scores()));
+    if (!p_.mask) return scores;
+    ASSIGN_OR_RETURN(Tensor mask, g_.InMemory(kMask, *p_.mask, p_.type));
+    return Apply(cudnn::kAdd, scores, mask, p_.Scores());
   }
 
   // Row i sees the columns up to i.
@@ -352,6 +378,7 @@ class CudnnAttention : public PreparedCall {
 
   static int64_t UidOf(int32_t step) {
     switch (step) {
+      case PREHEAT_LIB_MASK: return kMask;
       case PREHEAT_LIB_VALUES: return kV;
       case PREHEAT_LIB_GRADIENT: return kGradient;
       case PREHEAT_LIB_OUTPUT: return kOutput;

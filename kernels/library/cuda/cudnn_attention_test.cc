@@ -31,9 +31,16 @@ struct Shape {
   int64_t keys = 12;  // heads of k and v, of 12
   DType dtype = DType::kBF16;
   bool causal = true;
+  int64_t masks = 0;     // of a batch: one for all heads, or one each; 0: none
+  bool padding = false;  // one for all rows
 
   TensorSpec Queries() const { return Heads(dtype, 2, 12, rows, width); }
   TensorSpec Keys() const { return Heads(dtype, 2, keys, columns, width); }
+  TensorSpec Mask() const {
+    return {static_cast<int32_t>(dtype),
+            {2, 12, rows, columns},
+            {masks * rows * columns, masks == 1 ? 0 : rows * columns, padding ? 0 : columns, 1}};
+  }
   TensorSpec Sums() const { return {static_cast<int32_t>(DType::kF32), {2, 12, rows, 1}, {12 * rows, rows, 1, 1}}; }
 };
 
@@ -44,6 +51,7 @@ CallSpec Forward(const Shape& s, bool log_sums = true) {
   call.operands[1] = Turned(s.Keys());
   call.result = s.Queries();
   call.scale = 0.125;
+  if (s.masks != 0) call.epilogue.push_back({PREHEAT_LIB_MASK, s.Mask()});
   if (s.causal) call.epilogue.push_back({PREHEAT_LIB_CAUSAL, {}});
   call.epilogue.push_back({PREHEAT_LIB_SOFTMAX, {}});
   call.epilogue.push_back({PREHEAT_LIB_VALUES, s.Keys()});
@@ -85,12 +93,22 @@ TEST_F(CudnnAttentionTest, TakesWhatModelsHave) {
     ExpectReady(Forward(shape));
     ExpectReady(Backward(shape));
   }
+  for (const int64_t masks : {1, 12}) {
+    for (const int64_t columns : {512, 77}) {
+      for (const bool padding : {false, true}) {
+        const Shape shape{.columns = columns, .causal = false, .masks = masks, .padding = padding};
+        ExpectReady(Forward(shape));
+        ExpectReady(Backward(shape));
+      }
+    }
+  }
   ExpectReady(Forward({.width = 8}, /*log_sums=*/false));
   ExpectReady(Forward({.rows = 1, .causal = false}, false));
 }
 
 TEST_F(CudnnAttentionTest, KeepsWhatItCompiled) {
   const std::string folder = ::testing::TempDir() + "/plan_files";
+  std::filesystem::remove_all(folder);
   std::filesystem::create_directory(folder);
   KeepPlansIn(folder);
   const CallSpec call = Forward({.rows = 96, .width = 40});
@@ -118,7 +136,10 @@ TEST(CudnnAttention, RefusesWhatEnginesDoNotTake) {
   call = Forward({});
   call.epilogue.insert(call.epilogue.begin(),
                        {PREHEAT_LIB_MASK, {static_cast<int32_t>(DType::kBool), {2, 12, 512, 512}, {0, 0, 512, 1}}});
-  EXPECT_TRUE(refused(call)) << "a mask";
+  EXPECT_TRUE(refused(call)) << "a mask of another type";
+  call = Forward({.masks = 1});
+  call.epilogue.insert(call.epilogue.begin(), call.epilogue[0]);
+  EXPECT_TRUE(refused(call)) << "two masks";
 }
 
 }  // namespace
