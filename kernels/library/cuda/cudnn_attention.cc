@@ -50,7 +50,7 @@ struct Problem {
   TensorSpec q, k, v;  // k as [b, h, width, columns]
   TensorSpec output, log_sums;
   TensorSpec grad, grad_q, grad_k, grad_v;  // of a gradient
-  std::optional<TensorSpec> mask;           // added to the scores; size 1 where it is the same for all
+  std::optional<TensorSpec> mask;           // added to the scores
   bool has_log_sums = false;
   std::string stored;  // the plan that the artifact brings
 
@@ -94,17 +94,12 @@ absl::Status CheckPlaces(const Problem& p) {
   return absl::OkStatus();
 }
 
-// In cuDNN's terms: what is broadcast along a dimension has one element there.
-absl::StatusOr<TensorSpec> MaskOf(const Problem& p, TensorSpec mask) {
+// As it lies: what is broadcast along a dimension has a stride of 0 there. (With one element there instead, engines
+// take a mask that is the same for all rows, and give wrong gradients.)
+absl::Status CheckMask(const Problem& p, const TensorSpec& mask) {
   if (mask.dtype != p.q.dtype) return Unsupported("attention with a mask of another type");
   if (mask.strides[3] != 1 && mask.sizes[3] != 1) return Unsupported("attention with a mask that is not contiguous");
-  for (int d = 0; d < 3; ++d) {
-    if (mask.strides[d] == 0) mask.sizes[d] = 1;
-  }
-  for (int d = 2; d >= 0; --d) {
-    if (mask.sizes[d] == 1) mask.strides[d] = mask.strides[d + 1] * mask.sizes[d + 1];
-  }
-  return mask;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Problem> ProblemOf(const CallSpec& call) {
@@ -119,7 +114,8 @@ absl::StatusOr<Problem> ProblemOf(const CallSpec& call) {
     switch (step.op) {
       case PREHEAT_LIB_MASK: {
         if (p.mask) return Unsupported("attention with two masks");
-        ASSIGN_OR_RETURN(p.mask, MaskOf(p, step.operand));
+        RETURN_IF_ERROR(CheckMask(p, step.operand));
+        p.mask = step.operand;
         break;
       }
       case PREHEAT_LIB_CAUSAL: p.causal = true; break;
