@@ -43,16 +43,18 @@ output %y)");
   EXPECT_EQ(report.kernels_after, 2);
 }
 
-// Forward and backward, with fewer heads of keys than of queries, one for all, or as many; of any length.
+// Forward and backward, with fewer heads of keys than of queries, one for all, or as many; of any length, and of an
+// empty batch.
 constexpr char kTraining[] = R"(
 symbol n in [2, 512]
-%q = input user f16[2, 4, n, 24]
-%k = input user f16[2, HEADS, 50, 24]
-%v = input user f16[2, HEADS, 50, 24]
-%g = input user f16[2, 4, n, 24]
+symbol b in [0, 16]
+%q = input user f16[b, 4, n, 24]
+%k = input user f16[b, HEADS, 50, 24]
+%v = input user f16[b, HEADS, 50, 24]
+%g = input user f16[b, 4, n, 24]
 %kt = permute(%k) {dims = [0, 1, 3, 2]}
-%fw = fused(%q, %kt, %v) {base = "attention", epilogue = {CAUSAL"softmax", "values"}, scale = 0.3} : f16[2, 4, n, 24], f32[2, 4, n, 1]
-%bw = fused(%q, %kt, %v, %g, %fw, %fw.1) {base = "attention_grad", epilogue = {CAUSAL"values", "gradient", "output", "log_sums"}, scale = 0.3} : f16[2, 4, n, 24], f16[2, HEADS, 50, 24], f16[2, HEADS, 50, 24]
+%fw = fused(%q, %kt, %v) {base = "attention", epilogue = {CAUSAL"softmax", "values"}, scale = 0.3} : f16[b, 4, n, 24], f32[b, 4, n, 1]
+%bw = fused(%q, %kt, %v, %g, %fw, %fw.1) {base = "attention_grad", epilogue = {CAUSAL"values", "gradient", "output", "log_sums"}, scale = 0.3} : f16[b, 4, n, 24], f16[b, HEADS, 50, 24], f16[b, HEADS, 50, 24]
 output %fw
 output %fw.1
 output %bw
@@ -63,7 +65,8 @@ TEST_F(GpuAttention, WithItsGradients) {
   for (const int heads : {4, 2, 1}) {
     for (const char* causal : {"\"causal\", ", ""}) {
       const std::string text = absl::StrReplaceAll(kTraining, {{"HEADS", absl::StrCat(heads)}, {"CAUSAL", causal}});
-      for (const int64_t n : {37, 64}) CheckText(text, {{"n", n}});
+      for (const int64_t n : {37, 64}) CheckText(text, {{"b", 2}, {"n", n}});
+      CheckText(text, {{"b", 0}, {"n", 3}});
     }
   }
 }

@@ -13,6 +13,7 @@
 #include "compiler/support/status_macros.h"
 #include "kernels/device/gpus.h"
 #include "kernels/library/cuda/algorithm.h"
+#include "kernels/library/cuda/no_call.h"
 #include "kernels/library/cuda/plan_files.h"
 
 namespace preheat::library {
@@ -112,12 +113,11 @@ absl::StatusOr<Problem> ProblemOf(const CallSpec& call) {
   if (p.type != cudnn::kHalf && p.type != cudnn::kBFloat16) return Unsupported("attention of wide floats");
   for (const EpilogueSpec& step : call.epilogue) {
     switch (step.op) {
-      case PREHEAT_LIB_MASK: {
+      case PREHEAT_LIB_MASK:
         if (p.mask) return Unsupported("attention with two masks");
         RETURN_IF_ERROR(CheckMask(p, step.operand));
         p.mask = step.operand;
         break;
-      }
       case PREHEAT_LIB_CAUSAL: p.causal = true; break;
       case PREHEAT_LIB_SOFTMAX:
       case PREHEAT_LIB_SAFE_SOFTMAX: break;  // every row sees something
@@ -394,6 +394,10 @@ class CudnnAttention : public PreparedCall {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PreparedCall>> PrepareCudnnAttention(const CallSpec& call) {
+  bool empty = call.result.elements() == 0;
+  for (const TensorSpec& more : call.more_results) empty = empty && more.elements() == 0;
+  if (empty) return std::make_unique<NoCall>();
+  if (call.result.elements() == 0 || call.operands[1].elements() == 0) return Unsupported("attention over no rows");
   ASSIGN_OR_RETURN(Problem problem, ProblemOf(call));
   ASSIGN_OR_RETURN(const cudnn::Api* api, cudnn::OpenApi());
   ASSIGN_OR_RETURN(cudnn::Handle * handle, cudnn::HandleOfContext(*api));

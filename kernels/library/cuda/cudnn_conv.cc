@@ -16,6 +16,7 @@
 #include "kernels/library/cuda/algorithm.h"
 #include "kernels/library/cuda/cudnn_api.h"
 #include "kernels/library/cuda/cudnn_graph.h"
+#include "kernels/library/cuda/no_call.h"
 
 namespace preheat::library {
 namespace {
@@ -284,23 +285,12 @@ class CudnnConv : public PreparedCall {
   const std::shared_ptr<const Plan> plan_;
 };
 
-// A convolution without results or products.
-class Nothing : public PreparedCall {
- public:
-  absl::string_view provider() const override { return "cudnn"; }
-  int64_t scratch_bytes() const override { return 0; }
-  std::string pack_key(int) const override { return ""; }
-  int64_t packed_bytes(int) const override { return 0; }
-  absl::Status Pack(int, const void*, void*) const override { return absl::OkStatus(); }
-  absl::Status Run(const preheat_lib_addresses&) const override { return absl::OkStatus(); }
-};
-
 }  // namespace
 
 void AllowTf32InConvolutions(bool allow) { g_allow_tf32 = allow; }
 
 absl::StatusOr<std::unique_ptr<PreparedCall>> PrepareCudnn(const CallSpec& call) {
-  if (call.result.elements() == 0) return std::make_unique<Nothing>();
+  if (call.result.elements() == 0) return std::make_unique<NoCall>();
   if (call.operands[0].elements() == 0 || call.operands[1].elements() == 0) {
     return Unsupported("a convolution over no elements");
   }
