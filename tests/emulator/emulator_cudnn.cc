@@ -260,7 +260,7 @@ int WriteDown(const Shared& plan, int64_t capacity, int64_t* size, void* text) {
 
 extern "C" {
 
-size_t cudnnGetVersion() { return 90000; }
+size_t cudnnGetVersion() { return 91900; }
 int cudnnCreate(void** handle) { return *handle = new Handle, 0; }
 int cudnnSetStream(void* handle, void* stream) { return static_cast<Handle*>(handle)->stream = stream, 0; }
 int cudnnBackendCreateDescriptor(int, void** descriptor) {

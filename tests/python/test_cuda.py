@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from preheat import program
+from preheat import compile_graph, program
 from preheat.client import Client
 from preheat.config import Config
 from preheat.errors import PreheatError, Unsupported
@@ -196,6 +196,26 @@ def test_attention_with_dropout_is_torch_s(client: Client, kernel: str) -> None:
     made = built(forward_and_backward(kernel, True, 0.1), (2, 40, 192), (2, 4, 40, 16))
     name = f"aten._scaled_dot_product_{kernel}_attention"
     assert externs(client, made) == {f"{name}.default", f"{name}_backward.default"}
+
+
+def test_attention_that_cudnn_refuses_stays_torch_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where its version or the architecture has no engine for it: the rest of the graph is compiled all the same."""
+    asked = []
+
+    def fetch(_kind: str, config: Config, *_rest: Any) -> str:
+        asked.append(config.exclude)
+        if config.exclude:
+            return "compiled"
+        raise PreheatError("UNIMPLEMENTED", "unsupported_library_call", "cuDNN has no engine for attention")
+
+    monkeypatch.setattr(compile_graph, "_fetch_as_it_is", fetch)
+    made = built(forward_and_backward("cudnn", True, 0.0), (2, 40, 192), (2, 4, 40, 16))
+    with pytest.warns(match="attention of a forward graph stays torch's: .*no engine"):
+        assert compile_graph._fetch_one("forward", Config.make({}), made, print, 0.0) == "compiled"
+    name = "aten._scaled_dot_product_cudnn_attention"
+    assert asked == [(), (name, name + "_backward")]
+    with pytest.raises(PreheatError):  # nothing of it is attention
+        compile_graph._fetch_one("forward", Config.make({}), built(lambda x: x + 1, (8,)), print, 0.0)
 
 
 def test_an_unknown_architecture_is_refused(client: Client) -> None:

@@ -23,7 +23,7 @@ from preheat.boundary import Boundary, overwritten_arguments, takes_arguments_as
 from preheat.built_program import BuiltProgram
 from preheat.compile_graph import compile_graph, submit
 from preheat.compiled_graph import CompiledGraph
-from preheat.config import Config
+from preheat.config import ATTENTION_OF_GPUS, Config
 from preheat.errors import PreheatError, Unsupported
 from preheat.fallback import eager_of, fall_back
 from preheat.interpret import interpreter
@@ -64,7 +64,7 @@ def _reproducible(config: Config) -> Config:
     """With torch.use_deterministic_algorithms: what cuDNN adds up in any order stays torch's, which knows better."""
     if not (torch.are_deterministic_algorithms_enabled() and torch.cuda.is_available()):
         return config
-    unordered = {f"aten._scaled_dot_product_{kernel}_attention_backward" for kernel in ("cudnn", "efficient", "flash")}
+    unordered = {op for op in ATTENTION_OF_GPUS if op.endswith("_backward")}
     return dataclasses.replace(config, exclude=tuple(sorted({*config.exclude, *unordered})))
 
 

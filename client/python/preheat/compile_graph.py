@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import functools
 import logging
 import time
@@ -20,7 +21,7 @@ from preheat.boundary import Boundary, overwritten_arguments
 from preheat.built_program import BuiltProgram
 from preheat.client import Client
 from preheat.compiled_graph import CompiledGraph
-from preheat.config import Config
+from preheat.config import ATTENTION_OF_GPUS, Config
 from preheat.errors import PreheatError, Unsupported
 from preheat.fallback import eager_of, fall_back, misfit, warn_once
 
@@ -29,6 +30,7 @@ logger = logging.getLogger("preheat")
 # Codes of errors that are this process's or its server's: every graph would run eagerly. Some kinds are one graph's.
 _NO_SERVICE = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "FAILED_PRECONDITION", "UNAUTHENTICATED", "PERMISSION_DENIED"}
 _OF_A_GRAPH = {"failed_verification", "task_deadline"}
+_REFUSED_BY_CUDNN = {"unsupported_library_call", "no_cudnn"}
 _RESULTS = {compile_pb2.HIT: "hit", compile_pb2.COMPILED: "compiled", compile_pb2.COALESCED: "coalesced"}
 
 
@@ -134,7 +136,26 @@ def _fetch_one(
     start: float,
     dims: Mapping[str, int] | None = None,
 ) -> CompiledGraph:
-    """The artifact for the program, with some of its symbols fixed."""
+    """The artifact for the program, with some of its symbols fixed; without attention where cuDNN does not take it."""
+    try:
+        return _fetch_as_it_is(kind, config, built, eager, start, dims)
+    except PreheatError as error:
+        ops = {node.op.rpartition(".")[0] for node in built.proto.nodes} & ATTENTION_OF_GPUS
+        if error.kind not in _REFUSED_BY_CUDNN or not ops or ops <= set(config.exclude):
+            raise
+        warn_once(f"attention:{error}", f"attention of a {kind} graph stays torch's: {error}")
+        excluded = dataclasses.replace(config, exclude=tuple(sorted({*config.exclude, *ops})))
+        return _fetch_as_it_is(kind, excluded, built, eager, start, dims)
+
+
+def _fetch_as_it_is(
+    kind: str,
+    config: Config,
+    built: BuiltProgram,
+    eager: Callable[..., Any],
+    start: float,
+    dims: Mapping[str, int] | None,
+) -> CompiledGraph:
     client = Client(config)
     result = client.request(
         built.proto, name=f"{kind}:{len(built.proto.nodes)}", freeze=config.freeze and kind == "inference", dims=dims

@@ -8,6 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+# Operators that torch has for GPUs alone, which an artifact calls cuDNN for.
+ATTENTION_OF_GPUS = frozenset(
+    f"aten._scaled_dot_product_{kernel}_attention{part}"
+    for kernel in ("cudnn", "efficient", "flash")
+    for part in ("", "_backward")
+)
 _OPTIONS = {"server", "mode", "freeze", "exclude", "buckets", "target", "deadline"}
 _MODES = ("fast", "tuned", "background")
 

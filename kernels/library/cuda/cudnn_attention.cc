@@ -285,7 +285,13 @@ class Describer {
   Tensor q_ = nullptr, k_ = nullptr, scale_ = nullptr, gradient_ = nullptr;
 };
 
+// Before it, scratch memory is to be zeroed and masks are other numbers.
+constexpr size_t kLeastVersion = 91000;
+
 absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const cudnn::Api& api, const Place& place, const Problem& p) {
+  if (api.version() < kLeastVersion) {
+    return Unsupported(absl::StrCat("attention by cuDNN ", api.version(), ", which is older than 9.10"));
+  }
   Graph graph(api);
   RETURN_IF_ERROR(Describer(p, graph).Run());
   return graph.MakePlan(place, {{},

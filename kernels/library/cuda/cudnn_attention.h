@@ -19,7 +19,8 @@ namespace preheat::library {
 // forward; the gradient with the scores computed again from their log sums (its rows' sums of g * output, and dq in
 // f32, stand in the scratch memory).
 //
-// FAILED_PRECONDITION "no_cudnn"; UNIMPLEMENTED "unsupported_library_call" for what no engine of cuDNN takes.
+// FAILED_PRECONDITION "no_cudnn"; UNIMPLEMENTED "unsupported_library_call" for what no engine of cuDNN takes, and for a
+// cuDNN before 9.10.
 absl::StatusOr<std::unique_ptr<PreparedCall>> PrepareCudnnAttention(const CallSpec& call);
 
 // What it would choose on a device that is described as cuDNN writes devices down (JSON), without one.
