@@ -57,6 +57,7 @@ class Tuner {
     if (options_.gpu != nullptr) {  // so that its algorithms are known
       ASSIGN_OR_RETURN(default_, Make({}));
       RETURN_IF_ERROR(default_->loaded->Run());
+      for (const PlannedCall& call : base.built.planned) plans_[call.name] = default_->loaded->Algorithm(call.step);
     }
     for (const Site& site : base.built.sites) {
       steps_[site.name].push_back(site.step);
@@ -89,6 +90,7 @@ class Tuner {
     options.schedules = {};
     options.schedules.at = std::move(chosen);
     options.schedules.algorithms = algorithms_;
+    options.schedules.algorithms.insert(plans_.begin(), plans_.end());
     return options;
   }
 
@@ -285,6 +287,10 @@ class Tuner {
     proved_ = sites_;  // a site's evidence stands, whatever the program as a whole shows
     for (auto& [name, site] : sites_) BackToDefault(site);
     result_.tuning.ratio = {};
+    if (!plans_.empty()) {  // the default itself, but with plans
+      ASSIGN_OR_RETURN(result_.artifact, Compile(canonical_, Options({})));
+      return absl::OkStatus();
+    }
     result_.artifact = std::move(default_->artifact);
     return absl::OkStatus();
   }
@@ -345,6 +351,7 @@ class Tuner {
   std::map<std::string, std::vector<size_t>> steps_;  // by site, of the plan
   std::map<std::string, std::string> keys_;           // of records, by site
   std::map<std::string, std::string> algorithms_;     // that plans keep, by site
+  std::map<std::string, std::string> plans_;          // of calls without a choice, by name
   std::map<std::string, SiteResult> sites_, proved_;
   std::optional<Made> default_;
   TuneResult result_;

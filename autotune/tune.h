@@ -47,7 +47,7 @@ struct TuneResult {
 // artifact is never slower than the default but by the error of two intervals.
 //
 // On a GPU the algorithms of library calls are chosen so, and the artifact keeps those taken in the library's own
-// bytes.
+// bytes; so it does the plans of attention, which has nothing to choose.
 //
 // The device is held for a round at a time (DeviceLock). CANCELLED soon after options.compile.cancelled is set.
 absl::StatusOr<TuneResult> Tune(const Canonical& canonical, const TuneOptions& options);

@@ -204,6 +204,37 @@ output %e)");
   EXPECT_NE(result->artifact.plan.find(algorithm), std::string::npos) << "the plan holds the library's own bytes";
 }
 
+// Attention has nothing to choose, and its plan takes long to make: a tuned artifact brings it.
+TEST(TuneOnGpu, KeepsPlansOfAttention) {
+  if (std::getenv("PREHEAT_EMULATED_DELAY_US") == nullptr) GTEST_SKIP() << "wants the emulator";
+  Canonical program = Program(R"(
+%q = input user bf16[1, 2, 8, 16]
+%k = input user bf16[1, 2, 16, 8]
+%v = input user bf16[1, 2, 8, 16]
+%o = fused(%q, %k, %v) {base = "attention", epilogue = {"causal", "softmax", "values"}, scale = 0.25} : bf16[1, 2, 8, 16]
+%p = fused(%o, %k, %v) {base = "attention", epilogue = {"causal", "softmax", "values"}, scale = 0.25} : bf16[1, 2, 8, 16]
+output %p)");
+  TuneOptions options = Options();
+  options.inputs.clear();
+  for (std::vector<int64_t> sizes : {std::vector<int64_t>{1, 2, 8, 16}, {1, 2, 16, 8}, {1, 2, 8, 16}}) {
+    options.inputs.push_back(reference::MakeTensor(ir::DType::kBF16, sizes));
+    std::string& bytes = options.inputs.back().bytes;
+    for (size_t i = 0; i < bytes.size(); i += 2) bytes[i] = static_cast<char>(i * 7), bytes[i + 1] = 0x3e;  // near 0.1
+  }
+  options.budget = std::chrono::seconds(1);
+  options.compile.target = "cuda:sm_90";
+  auto gpu = NewCudaDevice(options.compile.target);
+  ASSERT_TRUE(gpu.ok()) << gpu.status();
+  options.gpu = gpu->get();
+  auto result = Tune(program, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->tuning.sites.empty());
+  const std::string& plan = result->artifact.plan;
+  const size_t kept = plan.find("cudnn 91900 ");
+  ASSERT_NE(kept, std::string::npos) << "the plan holds cuDNN's";
+  EXPECT_EQ(plan.find("cudnn 91900 ", kept + 1), std::string::npos) << "once for both layers";
+}
+
 TEST(Tune, StopsWhenItIsInterrupted) {
   std::atomic<bool> cancelled = true;
   TuneOptions options = Options();

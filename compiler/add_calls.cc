@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/plan_builder.h"
@@ -71,8 +72,10 @@ absl::Status PlanBuilder::AddCall(const Node& node, bool prologue) {
       step.epilogue.push_back(std::move(epilogue));
     }
   }
-  if (node.Has("scale")) step.scale = node.Double("scale");
-  if (!prologue && !node.Has("scale")) AddSite(step);  // attention has one provider: nothing to choose
+  const bool attention = node.Has("scale");  // which has one provider: nothing to choose
+  if (attention) step.scale = node.Double("scale");
+  if (!prologue && !attention) AddSite(step);
+  if (!prologue && attention && device_ == DeviceKind::kCuda) AddPlanned(step);
   Append(std::move(step), prologue);
   return absl::OkStatus();
 }
@@ -91,6 +94,13 @@ void PlanBuilder::AddSite(artifact::LibraryStep& step) {
   built_.sites.push_back(std::move(site));
 }
 
+void PlanBuilder::AddPlanned(artifact::LibraryStep& step) {
+  PlannedCall call{plan().steps.size(), CallText(step)};
+  auto kept = schedules_.algorithms.find(call.name);
+  if (kept != schedules_.algorithms.end()) step.algorithm = kept->second;
+  built_.planned.push_back(std::move(call));
+}
+
 std::string PlanBuilder::CallText(const artifact::LibraryStep& step) {
   std::string text = step.op;
   auto add = [&](const artifact::Operand& operand, bool frozen) {
@@ -104,7 +114,10 @@ std::string PlanBuilder::CallText(const artifact::LibraryStep& step) {
     if (!numbers->empty()) absl::StrAppend(&text, " ", absl::StrJoin(*numbers, ","));
   }
   if (step.op != "matmul") absl::StrAppend(&text, " groups ", step.groups, step.transposed ? " transposed" : "");
-  for (const artifact::Epilogue& epilogue : step.epilogue) absl::StrAppend(&text, " ", epilogue.op);
+  for (const artifact::Epilogue& epilogue : step.epilogue) {
+    absl::StrAppend(&text, " ", epilogue.op);
+    if (absl::StartsWith(step.op, "attention") && epilogue.operand) add(*epilogue.operand, false);
+  }
   return text;
 }
 

@@ -25,6 +25,12 @@ struct Site {
   int64_t threads = 1;   // of a kernel: that it may have; more of them are left idle
 };
 
+// A library call without a choice, whose plan takes long to make: attention on a GPU. An artifact may bring it.
+struct PlannedCall {
+  size_t step = 0;   // of plan.steps
+  std::string name;  // codegen::Schedules::algorithms has it under this name
+};
+
 // What a report says of a kernel step.
 struct KernelFacts {
   std::vector<codegen::KernelBuffer> buffers;
@@ -38,6 +44,7 @@ struct BuiltPlan {
   std::vector<codegen::EmittedKernel> sources;  // in the order of first use; plan.kernels refer to symbols
   std::vector<KernelFacts> kernels;             // one a kernel step, in the order of `order`
   std::vector<Site> sites;                      // in the order of plan.steps
+  std::vector<PlannedCall> planned;             // likewise
   std::vector<bool> order;                      // one a step as it was made: true when it went into the prologue
   // Of control flow: their plans have become plan.subplans, their sources are among `sources`.
   std::vector<BuiltPlan> blocks;

@@ -94,6 +94,7 @@ class PlanBuilder {
   artifact::Operand WholeOperand(ir::Value value);
   absl::Status AddCall(const ir::Node& node, bool prologue);
   void AddSite(artifact::LibraryStep& step);
+  void AddPlanned(artifact::LibraryStep& step);
 
   // "matmul f32[8,16]:16,1 f32[16,4]:1,16+f32[8,4] bias gelu": all that decides how long a call takes.
   std::string CallText(const artifact::LibraryStep& step);

@@ -152,6 +152,13 @@ class PlanWriter {
   template <typename T>
   using Vector = flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<T>>>;
 
+  // Once for all steps that have them: a model's layers have one algorithm, of perhaps 100 KB.
+  flatbuffers::Offset<flatbuffers::Vector<uint8_t>> Bytes(const std::string& bytes) {
+    auto [known, first] = bytes_.try_emplace(bytes);
+    if (first) known->second = b_.CreateVector(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+    return known->second;
+  }
+
   // A symbol is bound by the first input dimension that is that symbol alone, or by an input that is a size.
   absl::StatusOr<Vector<plan::SymbolDef>> Symbols() {
     std::vector<flatbuffers::Offset<plan::SymbolDef>> defs;
@@ -240,7 +247,7 @@ class PlanWriter {
     for (const Operand& more : s.more_results) more_results.push_back(WriteOperand(more));
     flatbuffers::Offset<flatbuffers::Vector<uint8_t>> algorithm;
     if (!s.algorithm.empty()) {
-      algorithm = b_.CreateVector(std::vector<uint8_t>(s.algorithm.begin(), s.algorithm.end()));
+      algorithm = Bytes(s.algorithm);
     }
     auto step = plan::CreateLibraryStep(
         b_, LibraryOpOf(s.op), b_.CreateVector(operands), result, b_.CreateVector(s.stride), b_.CreateVector(s.padding),
@@ -298,6 +305,7 @@ class PlanWriter {
   const Plan& p_;
   SizeTable sizes_;
   flatbuffers::FlatBufferBuilder& b_;
+  std::map<std::string, flatbuffers::Offset<flatbuffers::Vector<uint8_t>>> bytes_;
 };
 
 }  // namespace
