@@ -110,6 +110,7 @@ std::string PlanBuilder::CallText(const artifact::LibraryStep& step) {
   };
   for (size_t i = 0; i < step.operands.size(); ++i) add(step.operands[i], step.frozen[i]);
   add(step.result, false);
+  for (const artifact::Operand& more : step.more_results) add(more, false);
   for (const auto* numbers : {&step.stride, &step.padding, &step.dilation, &step.output_padding}) {
     if (!numbers->empty()) absl::StrAppend(&text, " ", absl::StrJoin(*numbers, ","));
   }

@@ -18,6 +18,7 @@ std::string ProblemOf(const CallSpec& call) {
   std::string text = absl::StrCat(call.op, " ", call.groups, call.transposed ? "t" : "");
   for (const TensorSpec& operand : call.operands) Add(&text, operand);
   Add(&text, call.result);
+  for (const TensorSpec& more : call.more_results) Add(&text, more);
   for (const auto* numbers : {&call.stride, &call.padding, &call.dilation}) {
     absl::StrAppend(&text, " ", absl::StrJoin(*numbers, ","));
   }

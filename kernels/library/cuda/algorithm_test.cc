@@ -36,5 +36,16 @@ TEST(Algorithm, IsAProposalsNumberWhileMeasuring) {
   EXPECT_EQ(ReadAlgorithm("cudnn", 1, call).rank, 0);
 }
 
+// Of attention's gradient, where each of the results lies.
+TEST(Algorithm, HoldsForTheSameResultsOnly) {
+  CallSpec call;
+  call.op = PREHEAT_LIB_ATTENTION_GRAD;
+  call.more_results = {{static_cast<int32_t>(DType::kBF16), {4, 2}, {2, 1}}};
+  call.algorithm = WriteAlgorithm("cudnn", 7, call, "plan");
+  EXPECT_EQ(ReadAlgorithm("cudnn", 7, call).stored, "plan");
+  call.more_results[0].strides = {1, 4};
+  EXPECT_EQ(ReadAlgorithm("cudnn", 7, call).stored, "");
+}
+
 }  // namespace
 }  // namespace preheat::library
