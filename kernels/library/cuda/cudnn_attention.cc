@@ -39,13 +39,16 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const cudnn::Api& api, cons
                                              absl::StrJoin(p.q.sizes, ", "), "] and ", p.columns(), " columns")});
 }
 
+// A compiled plan is for the model of GPU that it was made on.
+std::string Compiler() { return absl::StrCat("cudnn on ", ModelOfCurrentGpu()); }
+
 // The artifact's own plan, one that an earlier process kept, or a new one, which is kept.
 absl::StatusOr<std::shared_ptr<const Plan>> FindPlan(const cudnn::Api& api, const Place& place,
                                                      const AttentionProblem& p) {
   if (!p.stored.empty()) {
     if (auto plan = cudnn::RestorePlan(api, place, p.stored)) return plan;
   }
-  const std::string what = absl::StrCat("cudnn ", api.version(), ", ", ModelOfCurrentGpu(), ", ", p.Text());
+  const std::string what = absl::StrCat(Compiler(), " ", api.version(), ", ", p.Text());
   if (const std::string kept = ReadPlanFile(what); !kept.empty()) {
     if (auto plan = cudnn::RestorePlan(api, place, kept)) return plan;
   }
@@ -87,7 +90,7 @@ class CudnnAttention : public PreparedCall {
 
   absl::string_view provider() const override { return "cudnn"; }
   std::string algorithm() const override {
-    return WriteAlgorithm("cudnn", api_.version(), call_, cudnn::Serialize(api_, *plan_));
+    return WriteAlgorithm(Compiler(), api_.version(), call_, cudnn::Serialize(api_, *plan_));
   }
   int64_t scratch_bytes() const override { return p_.dots_bytes() + p_.wide_bytes() + plan_->choice.workspace; }
   std::string pack_key(int) const override { return ""; }
@@ -148,7 +151,7 @@ absl::StatusOr<std::unique_ptr<PreparedCall>> PrepareCudnnAttention(const CallSp
   ASSIGN_OR_RETURN(AttentionProblem problem, AttentionProblemOf(call));
   ASSIGN_OR_RETURN(const cudnn::Api* api, cudnn::OpenApi());
   ASSIGN_OR_RETURN(cudnn::Handle * handle, cudnn::HandleOfContext(*api));
-  problem.stored = ReadAlgorithm("cudnn", api->version(), call).stored;
+  problem.stored = ReadAlgorithm(Compiler(), api->version(), call).stored;
   ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, PlanFor(*api, *handle, problem));
   return std::make_unique<CudnnAttention>(*api, *handle, call, std::move(problem), std::move(plan));
 }
