@@ -19,6 +19,7 @@ from preheat.errors import PreheatError, Unsupported
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("PREHEAT_BUILD", ROOT / "build" / "release"))
@@ -183,6 +184,23 @@ def externs(client: Client, made: program.BuiltProgram) -> set[str]:
 def test_attention_on_a_gpu_is_native(client: Client, kernel: str, causal: bool) -> None:
     made = built(forward_and_backward(kernel, causal, 0.0), (2, 40, 192), (2, 4, 40, 16))
     assert externs(client, made) == set()
+
+
+@pytest.mark.parametrize(("kernel", "native"), [("cudnn", True), ("flash", False), ("efficient", False)])
+def test_attention_of_any_length(client: Client, kernel: str, native: bool) -> None:
+    """cuDNN makes a plan for each length, as in torch; the others' kernels need none, and stay torch's."""
+
+    def run(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        forward = getattr(torch.ops.aten, f"_scaled_dot_product_{kernel}_attention").default
+        return forward(q, k, k)[0] if kernel == "flash" else forward(q, k, k, None, False)[0]
+
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    any_length = StatelessSymbolicContext([DimDynamic.STATIC] * 2 + [DimDynamic.DYNAMIC, DimDynamic.STATIC])
+    shape = mode.from_tensor(torch.empty(2, 4, 40, 16), symbolic_context=any_length).shape
+    with mode:
+        q, k = (torch.empty(sizes, device="cuda", dtype=torch.bfloat16) for sizes in ((2, 4, 1, 16), shape))
+        graph = make_fx(run)(q, k)
+    assert (externs(client, program.build(graph)) == set()) == native
 
 
 @pytest.mark.parametrize("kernel", ["cudnn", "efficient"])

@@ -39,8 +39,18 @@ bool HeadsFit(const Attention& a) {
   return all && some && *some > 0 && *all % *some == 0;
 }
 
-// `square`: the operator's causal mask is ours for as many rows as columns alone.
-std::optional<Attention> Read(OpContext& c, bool square) {
+// What torch's operators say and do beside what cuDNN's does.
+struct Form {
+  bool square = false;   // its causal mask is ours for as many rows as columns alone
+  bool planned = false;  // torch makes a plan for each size too: with others, sizes that change cost it nothing
+};
+
+bool IsFixed(const Attention& a) {
+  const std::vector<Expr>& q = a.q.shape();
+  return q[0].is_constant() && q[1].is_constant() && q[2].is_constant() && a.k.shape()[2].is_constant();
+}
+
+std::optional<Attention> Read(OpContext& c, Form form) {
   Attention a{.q = c.Tensor("query"), .k = c.Tensor("key"), .v = c.Tensor("value"), .mask = {}};
   const auto refuse = [&](const char* why) {
     c.Refuse(why);
@@ -56,6 +66,7 @@ std::optional<Attention> Read(OpContext& c, bool square) {
   if (!HeadsFit(a)) return refuse("heads that do not go into groups");
   if (a.k.shape()[2] != a.v.shape()[2]) return refuse("keys without values");
   if (IsEmpty(a.k.shape()[2])) return refuse("no keys");
+  if (!form.planned && !IsFixed(a)) return refuse("sizes that change, for each of which cuDNN would make a plan");
   if (c.Has("attn_bias")) {
     const Value mask = c.Tensor("attn_bias");
     if (!mask || mask.dtype() != a.q.dtype()) return refuse("a mask of another type");
@@ -64,7 +75,7 @@ std::optional<Attention> Read(OpContext& c, bool square) {
     if (!a.mask) return std::nullopt;
   }
   a.causal = c.Bool("is_causal", false);
-  if (a.causal && square && a.q.shape()[2] != a.k.shape()[2]) return refuse("a causal mask from the last row up");
+  if (a.causal && form.square && a.q.shape()[2] != a.k.shape()[2]) return refuse("a causal mask from the last row up");
   a.scale = c.Double("scale", 1 / std::sqrt(static_cast<double>(*a.q.shape()[3].constant())));
   return a;
 }
@@ -109,9 +120,9 @@ void SetStates(OpContext& c, int first, int count) {
   }
 }
 
-LowerFn Forward(int states, int num_states, bool square) {
+LowerFn Forward(int states, int num_states, Form form) {
   return [=](OpContext& c) {
-    const std::optional<Attention> a = Read(c, square);
+    const std::optional<Attention> a = Read(c, form);
     if (!a) return;
     const TensorType result = a->q.type();
     TensorType sums{DType::kF32, result.shape};
@@ -126,9 +137,9 @@ LowerFn Forward(int states, int num_states, bool square) {
   };
 }
 
-LowerFn Backward(const char* gradient, bool square) {
+LowerFn Backward(const char* gradient, Form form) {
   return [=](OpContext& c) {
-    const std::optional<Attention> a = Read(c, square);
+    const std::optional<Attention> a = Read(c, form);
     if (!a) return;
     if (c.Wanted(3)) return c.Refuse("the gradient of a mask");
     const Value g = c.Tensor(gradient), out = c.Tensor("out");
@@ -146,13 +157,14 @@ LowerFn Backward(const char* gradient, bool square) {
 }  // namespace
 
 OpTable GpuAttentionOps() {
+  constexpr Form kCudnn{.planned = true}, kFlash{.square = true}, kEfficient{};
   return {
-      {"aten._scaled_dot_product_cudnn_attention.default", Forward(6, 2, false)},
-      {"aten._scaled_dot_product_cudnn_attention_backward.default", Backward("grad_out", false)},
-      {"aten._scaled_dot_product_flash_attention.default", Forward(6, 2, true)},
-      {"aten._scaled_dot_product_flash_attention_backward.default", Backward("grad_out", true)},
-      {"aten._scaled_dot_product_efficient_attention.default", Forward(2, 2, false)},
-      {"aten._scaled_dot_product_efficient_attention_backward.default", Backward("grad_out_", false)},
+      {"aten._scaled_dot_product_cudnn_attention.default", Forward(6, 2, kCudnn)},
+      {"aten._scaled_dot_product_cudnn_attention_backward.default", Backward("grad_out", kCudnn)},
+      {"aten._scaled_dot_product_flash_attention.default", Forward(6, 2, kFlash)},
+      {"aten._scaled_dot_product_flash_attention_backward.default", Backward("grad_out", kFlash)},
+      {"aten._scaled_dot_product_efficient_attention.default", Forward(2, 2, kEfficient)},
+      {"aten._scaled_dot_product_efficient_attention_backward.default", Backward("grad_out_", kEfficient)},
   };
 }
 
