@@ -198,9 +198,20 @@ def test_attention_of_any_length(client: Client, kernel: str, native: bool) -> N
     any_length = StatelessSymbolicContext([DimDynamic.STATIC] * 2 + [DimDynamic.DYNAMIC, DimDynamic.STATIC])
     shape = mode.from_tensor(torch.empty(2, 4, 40, 16), symbolic_context=any_length).shape
     with mode:
-        q, k = (torch.empty(sizes, device="cuda", dtype=torch.bfloat16) for sizes in ((2, 4, 1, 16), shape))
+        q, k = (torch.empty(sizes, device="cuda", dtype=torch.bfloat16) for sizes in ((2, 4, 64, 16), shape))
         graph = make_fx(run)(q, k)
     assert (externs(client, program.build(graph)) == set()) == native
+
+
+@pytest.mark.parametrize(("kernel", "native"), [("cudnn", True), ("flash", False), ("efficient", False)])
+def test_attention_of_one_row(client: Client, kernel: str, native: bool) -> None:
+    """As one more token has it: torch's other kernels share long keys out among blocks."""
+
+    def run(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        forward = getattr(torch.ops.aten, f"_scaled_dot_product_{kernel}_attention").default
+        return forward(q, k, k)[0] if kernel == "flash" else forward(q, k, k, None, False)[0]
+
+    assert (externs(client, built(run, (2, 4, 1, 16), (2, 4, 400, 16))) == set()) == native
 
 
 @pytest.mark.parametrize("kernel", ["cudnn", "efficient"])

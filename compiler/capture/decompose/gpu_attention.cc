@@ -13,6 +13,7 @@ namespace preheat::decompose {
 namespace {
 
 constexpr int64_t kWidest = 128, kVector = 8;  // of a head, in elements: a multiple of what 16 bytes hold
+constexpr int64_t kFewRows = 32;               // for fewer, torch's other kernels share the keys out among blocks
 
 struct Attention {
   Value q, k, v;  // [batch, heads, rows, width]; k and v may have fewer heads
@@ -67,6 +68,7 @@ std::optional<Attention> Read(OpContext& c, Form form) {
   if (a.k.shape()[2] != a.v.shape()[2]) return refuse("keys without values");
   if (IsEmpty(a.k.shape()[2])) return refuse("no keys");
   if (!form.planned && !IsFixed(a)) return refuse("sizes that change, for each of which cuDNN would make a plan");
+  if (!form.planned && *a.q.shape()[2].constant() < kFewRows) return refuse("few rows");
   if (c.Has("attn_bias")) {
     const Value mask = c.Tensor("attn_bias");
     if (!mask || mask.dtype() != a.q.dtype()) return refuse("a mask of another type");
