@@ -56,6 +56,7 @@ class Places {
 };
 
 absl::Status StoreFor(const ir::Node& node, const Places& places, rewrite::Rebuild& r) {
+  r.builder().SetDebugId(node.debug_id());
   std::vector<Value> operands = r.MapAll(node.operands());
   for (size_t i = 0; i < operands.size(); ++i) {
     const Value operand = node.operand(static_cast<int>(i));
