@@ -15,6 +15,7 @@
 #include "kernels/library/half.h"
 #include "kernels/library/micro_kernel.h"
 #include "kernels/library/pointwise.h"
+#include "kernels/library/pointwise_grad.h"
 
 namespace preheat::library {
 
@@ -354,6 +355,7 @@ class Loops : public Provider {
     if (call.op == PREHEAT_LIB_ATTENTION) return PrepareAttention(call);
     if (call.op == PREHEAT_LIB_ATTENTION_GRAD) return PrepareAttentionGrad(call);
     if (IsPointwise(call)) return PreparePointwise(call);
+    if (IsPointwiseGrad(call)) return PreparePointwiseGrad(call);
     switch (static_cast<DType>(call.result.dtype)) {
       case DType::kU8: return Make<uint8_t, uint32_t>(call);
       case DType::kI8: return Make<int8_t, uint32_t>(call);

@@ -87,6 +87,29 @@ struct PointwiseKernel {
   void (*transpose)(int64_t rows, int64_t columns, const float* from, int64_t ldf, float* to, int64_t ldt);
 };
 
+// The parts of pointwise_grad.h: products of rows, which both lie as they are in memory.
+struct PointwiseGradKernel {
+  struct Block {
+    int64_t images, positions;  // so many positions of each image
+    const float* a;             // a[image * a_image + i * lda + position]
+    int64_t a_image, lda;
+    const float* b;  // b[image * b_image + j * ldb + position]
+    int64_t b_image, ldb;
+    const float *ahead, *ahead_too;  // rows of a that are needed soon
+    double* totals;                  // totals[i * columns + j]
+  };
+  // Adds to the totals (or sets them to) the sums over all positions of a * b. Where positions are no multiple of
+  // kAtOnce, up to so many are read before the last one, even before the block's first.
+  using Sum = void (*)(const Block& block, bool sets);
+  // c[i * row + j * column] = the sum of `groups` totals, `stride` from one to the next.
+  using Finish = void (*)(int64_t groups, const double* totals, int64_t stride, float* c, int64_t row, int64_t column);
+  static constexpr int kAtOnce = 16, kMaxRows = 6, kMaxColumns = 4, kTotals = kMaxRows * kMaxColumns;
+
+  int mr, nr;
+  Sum sum[kMaxRows][kMaxColumns];  // by rows - 1, columns - 1
+  Finish finish[kMaxRows][kMaxColumns];
+};
+
 struct MicroKernels {
   MicroKernel<float> f32;
   MicroKernel<double> f64;
@@ -96,6 +119,7 @@ struct MicroKernels {
   RowKernels<double> rows_f64;
   AttentionKernel attention;
   PointwiseKernel pointwise;
+  PointwiseGradKernel pointwise_grad;
 };
 
 extern const MicroKernels kMicroKernelsV2;

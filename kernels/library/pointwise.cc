@@ -34,7 +34,7 @@ bool IsRowMajor(const TensorSpec& t) {
 }
 
 bool IsOnePixel(const CallSpec& call) {
-  const TensorSpec& w = call.operands[1];
+  const TensorSpec& w = call.op == PREHEAT_LIB_CONV_GRAD_WEIGHT ? call.result : call.operands[1];
   for (int d = 0; d < call.spatial(); ++d) {
     if (w.sizes[d + 2] != 1 || call.padding[d] != 0) return false;
     if (call.stride[d] != 1 && call.op != PREHEAT_LIB_CONV) return false;  // a gradient is 0 in between
@@ -304,6 +304,11 @@ bool IsPointwise(const CallSpec& call) {
     if (step.op == PREHEAT_LIB_RESIDUAL && step.operand.strides != call.result.strides) return false;
   }
   return IsRowMajor(call.operands[0]) && IsRowMajor(call.result);
+}
+
+bool IsOnePixelOfRows(const CallSpec& call) {
+  if (call.result.dtype != static_cast<int32_t>(DType::kF32) || !IsOnePixel(call)) return false;
+  return IsRowMajor(call.operands[0]) && IsRowMajor(call.operands[1]) && IsRowMajor(call.result);
 }
 
 std::unique_ptr<PreparedCall> PreparePointwise(const CallSpec& call) { return std::make_unique<PointwiseCall>(call); }

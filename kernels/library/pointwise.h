@@ -15,6 +15,9 @@ bool IsPointwise(const CallSpec& call);
 // REQUIRES: IsPointwise(call).
 std::unique_ptr<PreparedCall> PreparePointwise(const CallSpec& call);
 
+// A convolution by a window of one pixel, or a gradient of one without strides, in f32: all tensors row-major.
+bool IsOnePixelOfRows(const CallSpec& call);
+
 }  // namespace preheat::library
 
 #endif  // PREHEAT_KERNELS_LIBRARY_POINTWISE_H_

@@ -10,6 +10,7 @@
 #include "kernels/library/loops.h"
 #include "kernels/library/plugin.h"
 #include "kernels/library/pointwise.h"
+#include "kernels/library/pointwise_grad.h"
 
 namespace preheat::library {
 namespace {
@@ -67,9 +68,24 @@ bool CopiesOutweigh(const CallSpec& call) {
   return call.result.elements() >= kPositions * call.result.sizes[1];
 }
 
+// The same of the gradient by the filters: where images are large, or oneDNN's product is slow too, as it is with few
+// channels on either side. In between it depends on whose vectors are full: the own ones hold positions, oneDNN's
+// channels.
+bool GradCopiesOutweigh(const CallSpec& call) {
+  if (!IsPointwiseGrad(call)) return false;
+  constexpr int64_t kPositions = 96, kManyPositions = 784, kFewChannels = 32, kSomeChannels = 72, kVector = 16;
+  const TensorSpec& x = call.operands[1];
+  const int64_t in = call.result.sizes[1], out = call.result.sizes[0], least = std::min(in, out);
+  const int64_t positions = x.elements() / (x.sizes[0] * in);
+  if (positions < kPositions) return false;
+  const bool fits = positions % kVector == 0 || in % kVector != 0 || out % kVector != 0;
+  return positions >= kManyPositions || least <= kFewChannels || (least <= kSomeChannels && fits);
+}
+
 Prepared FirstThatTakes(const CallSpec& call, absl::string_view preferred) {
   if (call.op >= PREHEAT_LIB_ATTENTION) return LoopsProvider().Prepare(call);
-  if (preferred.empty() && (FiltersOutweigh(call) || CopiesOutweigh(call))) preferred = LoopsProvider().name();
+  const bool outweighs = FiltersOutweigh(call) || CopiesOutweigh(call) || GradCopiesOutweigh(call);
+  if (preferred.empty() && outweighs) preferred = LoopsProvider().name();
   for (const bool asked : {true, false}) {
     for (const Row& row : Table()) {
       if (row.provider == nullptr || (row.provider->name() == preferred) != asked) continue;

@@ -452,7 +452,8 @@ CallSpec Pointwise(int32_t op, std::vector<int64_t> image, int64_t out) {
   return call;
 }
 
-HostData FilledAndRun(const CallSpec& call, NaiveResult* want, absl::string_view provider = "loops") {
+HostData FilledAndRun(const CallSpec& call, NaiveResult* want, absl::string_view provider = "loops",
+                      absl::string_view preferred = "") {
   Random random(static_cast<unsigned>(call.result.elements()));
   const HostData a = Filled(random, call.operands[0]), b = Filled(random, call.operands[1]);
   std::vector<HostData> epilogue;
@@ -462,7 +463,7 @@ HostData FilledAndRun(const CallSpec& call, NaiveResult* want, absl::string_view
     epilogue.push_back(Filled(random, spec));
   }
   HostData result(call.result);
-  absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = Prepare(call, "");
+  absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = Prepare(call, preferred);
   EXPECT_TRUE(prepared.ok()) << prepared.status();
   if (!prepared.ok()) return result;
   EXPECT_EQ((*prepared)->provider(), provider);
@@ -572,6 +573,97 @@ TEST(Providers, PointwiseConvolutionsGoToTheOwnLoopsWhereImagesWouldBeCopied) {
   call.result.strides = {3200, 1, 320, 32};
   FilledAndRun(call, &want, "onednn");
   FilledAndRun(Pointwise(PREHEAT_LIB_CONV, {1, 32, 5, 5}, 32), &want, "onednn");
+}
+
+// A gradient by the filters of one pixel, of row-major images.
+CallSpec PointwiseGrad(std::vector<int64_t> image, int64_t out) {
+  CallSpec call = Pointwise(PREHEAT_LIB_CONV, std::move(image), out);
+  call.op = PREHEAT_LIB_CONV_GRAD_WEIGHT;
+  std::swap(call.operands[0], call.operands[1]);  // w, x, y
+  std::swap(call.operands[0], call.result);       // y, x, w
+  return call;
+}
+
+void JudgeOwn(const CallSpec& call) {
+  SCOPED_TRACE(Describe(call));
+  NaiveResult want;
+  const HostData result = FilledAndRun(call, &want, "loops", "loops");
+  Judge(call, result, want);
+}
+
+// Positions that are whole vectors and others, parts of an image, several images at once; every number of channels.
+TEST(Providers, PointwiseGradientsByTheFiltersComputeTheDefinition) {
+  const std::vector<std::vector<int64_t>> images = {{1, 16, 8, 8}, {2, 33, 7, 7},   {3, 5, 5, 4},   {2, 23, 39, 41},
+                                                    {2, 70, 40},   {1, 1, 2, 5, 9}, {30, 31, 6, 6}, {1, 9, 28, 28}};
+  for (const std::vector<int64_t>& image : images) {
+    for (int64_t out : {1, 4, 7, 13, 32, 50}) JudgeOwn(PointwiseGrad(image, out));
+  }
+}
+
+// Parts of larger tensors, one image for all, filters' channels in the other order.
+TEST(Providers, PointwiseGradientsByTheFiltersOfAnyStridesComputeTheDefinition) {
+  for (int64_t gap : {0, 3}) {
+    CallSpec call = PointwiseGrad({3, 20, 7, 7}, 14);
+    for (TensorSpec& t : call.operands) {
+      t.strides[1] += gap;
+      t.strides[0] = gap == 0 && &t == call.operands ? 0 : t.strides[1] * t.sizes[1] + gap;
+    }
+    call.result.strides = {1 + gap, 14 * (1 + gap), 1, 1};
+    JudgeOwn(call);
+  }
+}
+
+// Chunks that go round among the threads, blocks of rows that do, fewer of both than threads.
+TEST(Providers, PointwiseGradientsByTheFiltersComputeTheDefinitionOnAnyThreads) {
+  for (int threads : {1, 2, 3, 7, 64}) {
+    const ThreadLimit limit(threads);
+    SCOPED_TRACE(threads);
+    JudgeOwn(PointwiseGrad({8, 31, 28, 28}, 20));
+    JudgeOwn(PointwiseGrad({3, 40, 20, 30}, 7));
+  }
+}
+
+// What is read twice, for a vector of the image's last positions, must not become NaN.
+TEST(Providers, PointwiseGradientsByTheFiltersKeepInfinities) {
+  const CallSpec call = PointwiseGrad({2, 5, 5, 5}, 7);
+  HostData a(call.operands[0]), b(call.operands[1]), result(call.result);
+  for (int64_t i = 0; i < 2 * 7 * 25; ++i) a.Set(i, 1);
+  for (int64_t i = 0; i < 2 * 5 * 25; ++i) b.Set(i, i % 25 == 12 ? INFINITY : 1);
+  absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = Prepare(call, "loops");
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  RunOnce(**prepared, a, b, {}, result);
+  for (int64_t i = 0; i < 35; ++i) EXPECT_EQ(result.Get(i), INFINITY);
+  std::swap(a, b);
+  CallSpec exchanged = PointwiseGrad({2, 7, 5, 5}, 5);
+  prepared = Prepare(exchanged, "loops");
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  RunOnce(**prepared, a, b, {}, result);
+  for (int64_t i = 0; i < 35; ++i) EXPECT_EQ(result.Get(i), INFINITY);
+}
+
+// One sum over 6,272 positions is 5e-7 off where 16 lanes share it; sums of 784 positions are 1.4e-7.
+TEST(Providers, PointwiseGradientsByTheFiltersSumPositionsInBlocks) {
+  if (!HostHas("x86-64-v4")) GTEST_SKIP() << "with fewer lanes a lane has more of them";
+  const CallSpec call = PointwiseGrad({8, 24, 28, 28}, 24);
+  NaiveResult want;
+  const HostData result = FilledAndRun(call, &want);
+  EXPECT_LT(ErrorOf(result, want), 1.8e-7 * std::sqrt(8 * 784));
+}
+
+// Where images are large, or channels few or badly divided.
+TEST(Providers, PointwiseGradientsByTheFiltersGoToTheOwnLoopsWhereImagesWouldBeCopied) {
+  if (ProviderNames().front() != "onednn") GTEST_SKIP() << "oneDNN only";
+  NaiveResult want;
+  FilledAndRun(PointwiseGrad({1, 128, 28, 28}, 80), &want, "loops");
+  FilledAndRun(PointwiseGrad({1, 128, 14, 14}, 80), &want, "onednn");
+  FilledAndRun(PointwiseGrad({1, 128, 14, 14}, 64), &want, "onednn");
+  FilledAndRun(PointwiseGrad({1, 128, 16, 16}, 64), &want, "loops");
+  FilledAndRun(PointwiseGrad({1, 56, 14, 14}, 128), &want, "loops");
+  FilledAndRun(PointwiseGrad({1, 32, 14, 14}, 128), &want, "loops");
+  FilledAndRun(PointwiseGrad({1, 16, 9, 10}, 16), &want, "onednn");
+  CallSpec call = PointwiseGrad({1, 128, 28, 28}, 80);
+  call.operands[0].strides = {784 * 80, 1, 28 * 80, 80};
+  FilledAndRun(call, &want, "onednn");
 }
 
 // Filters that are copied in every call: the own loops read them as they lie, but not where every channel has its own.
