@@ -171,6 +171,15 @@ TEST(Tune, WhatIsChosenHasItsProofAndIsRemembered) {
 }
 
 // Run with the emulator's libraries: emulator/autotune.
+// Has them tuned on the GPU, which is to be kept as long.
+absl::StatusOr<std::unique_ptr<Device>> OnGpu(TuneOptions& options) {
+  options.budget = std::chrono::seconds(1);
+  options.compile.target = "cuda:sm_90";
+  auto gpu = NewCudaDevice(options.compile.target);
+  if (gpu.ok()) options.gpu = gpu->get();
+  return gpu;
+}
+
 TEST(TuneOnGpu, KeepsTheAlgorithmItselfInThePlan) {
   if (std::getenv("PREHEAT_EMULATED_DELAY_US") == nullptr) GTEST_SKIP() << "wants the emulator, with a slow proposal";
   Canonical program = Program(R"(
@@ -180,11 +189,8 @@ TEST(TuneOnGpu, KeepsTheAlgorithmItselfInThePlan) {
 %e = exp(%m)
 output %e)");
   TuneOptions options = Options(8, 16, 8);
-  options.budget = std::chrono::seconds(1);
-  options.compile.target = "cuda:sm_90";
-  auto gpu = NewCudaDevice(options.compile.target);
+  auto gpu = OnGpu(options);
   ASSERT_TRUE(gpu.ok()) << gpu.status();
-  options.gpu = gpu->get();
   auto result = Tune(program, options);
   ASSERT_TRUE(result.ok()) << result.status();
   std::string algorithm;
@@ -221,11 +227,8 @@ output %p)");
     std::string& bytes = options.inputs.back().bytes;
     for (size_t i = 0; i < bytes.size(); i += 2) bytes[i] = static_cast<char>(i * 7), bytes[i + 1] = 0x3e;  // near 0.1
   }
-  options.budget = std::chrono::seconds(1);
-  options.compile.target = "cuda:sm_90";
-  auto gpu = NewCudaDevice(options.compile.target);
+  auto gpu = OnGpu(options);
   ASSERT_TRUE(gpu.ok()) << gpu.status();
-  options.gpu = gpu->get();
   auto result = Tune(program, options);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_TRUE(result->tuning.sites.empty());

@@ -155,9 +155,6 @@ class GemmCall : public PreparedCall {
 
   absl::string_view provider() const override { return "loops"; }
   int64_t scratch_bytes() const override { return threads_ * thread_bytes_; }
-  std::string pack_key(int) const override { return ""; }
-  int64_t packed_bytes(int) const override { return 0; }
-  absl::Status Pack(int, const void*, void*) const override { return absl::InternalError("nothing is packed"); }
 
   absl::Status Run(const preheat_lib_addresses& addresses) const override {
     const int64_t tiles = plan_.batch * m_tiles_ * n_tiles_;

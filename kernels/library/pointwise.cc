@@ -86,9 +86,6 @@ class PointwiseCall : public PreparedCall {
   int64_t scratch_bytes() const override {
     return (filter_floats_ + threads_ * thread_floats_) * static_cast<int64_t>(sizeof(float));
   }
-  std::string pack_key(int) const override { return ""; }
-  int64_t packed_bytes(int) const override { return 0; }
-  absl::Status Pack(int, const void*, void*) const override { return absl::InternalError("nothing is packed"); }
 
   absl::Status Run(const preheat_lib_addresses& addresses) const override {
     if (transposed_) TransposeFilters(addresses);

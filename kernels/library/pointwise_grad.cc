@@ -66,9 +66,6 @@ class PointwiseGradCall : public PreparedCall {
 
   absl::string_view provider() const override { return "loops"; }
   int64_t scratch_bytes() const override { return groups_ * group_totals_ * static_cast<int64_t>(sizeof(double)); }
-  std::string pack_key(int) const override { return ""; }
-  int64_t packed_bytes(int) const override { return 0; }
-  absl::Status Pack(int, const void*, void*) const override { return absl::InternalError("nothing is packed"); }
 
   absl::Status Run(const preheat_lib_addresses& addresses) const override {
     const int64_t row = kernel_.mr * columns_.channels;

@@ -25,9 +25,11 @@ class PreparedCall {
 
   // Operands worth packing (frozen ones only): equal keys mean interchangeable packed bytes; "" means that `operands`
   // is read as it is.
-  virtual std::string pack_key(int operand) const = 0;
-  virtual int64_t packed_bytes(int operand) const = 0;
-  virtual absl::Status Pack(int operand, const void* from, void* to) const = 0;
+  virtual std::string pack_key(int /*operand*/) const { return ""; }
+  virtual int64_t packed_bytes(int /*operand*/) const { return 0; }
+  virtual absl::Status Pack(int /*operand*/, const void* /*from*/, void* /*to*/) const {
+    return absl::InternalError("nothing is packed");
+  }
 
   virtual absl::Status Run(const preheat_lib_addresses& addresses) const = 0;
 

@@ -153,6 +153,16 @@ HostData Filled(Random& random, const TensorSpec& spec) {
   return data;
 }
 
+std::vector<HostData> FilledEpilogue(Random& random, const CallSpec& call) {
+  std::vector<HostData> epilogue;
+  for (const EpilogueSpec& step : call.epilogue) {
+    TensorSpec spec = step.operand;
+    spec.dtype = call.result.dtype;
+    epilogue.push_back(Filled(random, spec));
+  }
+  return epilogue;
+}
+
 struct Aligned {
   explicit Aligned(int64_t bytes) : data(AllocateAligned(bytes)) {}
   ~Aligned() { FreeAligned(data); }
@@ -243,12 +253,7 @@ int CheckRandomCalls(absl::string_view provider, int32_t op, int32_t dtype, int 
     if (!prepared.ok()) break;
     taken += (*prepared)->provider() == provider;
     const HostData a = Filled(random, call.operands[0]), b = Filled(random, call.operands[1]);
-    std::vector<HostData> epilogue;
-    for (const EpilogueSpec& step : call.epilogue) {
-      TensorSpec spec = step.operand;
-      spec.dtype = call.result.dtype;
-      epilogue.push_back(Filled(random, spec));
-    }
+    const std::vector<HostData> epilogue = FilledEpilogue(random, call);
     HostData result(call.result);
     RunOnce(**prepared, a, b, epilogue, result);
     Judge(call, result, Naive(call, a, b, epilogue));
@@ -456,12 +461,7 @@ HostData FilledAndRun(const CallSpec& call, NaiveResult* want, absl::string_view
                       absl::string_view preferred = "") {
   Random random(static_cast<unsigned>(call.result.elements()));
   const HostData a = Filled(random, call.operands[0]), b = Filled(random, call.operands[1]);
-  std::vector<HostData> epilogue;
-  for (const EpilogueSpec& step : call.epilogue) {
-    TensorSpec spec = step.operand;
-    spec.dtype = call.result.dtype;
-    epilogue.push_back(Filled(random, spec));
-  }
+  const std::vector<HostData> epilogue = FilledEpilogue(random, call);
   HostData result(call.result);
   absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = Prepare(call, preferred);
   EXPECT_TRUE(prepared.ok()) << prepared.status();

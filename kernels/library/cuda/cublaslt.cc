@@ -182,9 +182,6 @@ class LtMatmul : public PreparedCall {
 
   absl::string_view provider() const override { return "cublaslt"; }
   int64_t scratch_bytes() const override { return scratch_bytes_; }
-  std::string pack_key(int) const override { return ""; }
-  int64_t packed_bytes(int) const override { return 0; }
-  absl::Status Pack(int, const void*, void*) const override { return absl::OkStatus(); }
 
   absl::Status Prepare(const CallSpec& call) {
     RETURN_IF_ERROR(ChooseTypes(call.result.dtype));

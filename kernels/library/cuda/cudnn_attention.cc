@@ -1,8 +1,6 @@
 #include "kernels/library/cuda/cudnn_attention.h"
 
 #include <limits>
-#include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 
@@ -57,26 +55,6 @@ absl::StatusOr<std::shared_ptr<const Plan>> FindPlan(const cudnn::Api& api, cons
   return plan;
 }
 
-// Equal calls have one plan in a process.
-absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(const cudnn::Api& api, cudnn::Handle& handle,
-                                                    const AttentionProblem& p) {
-  static std::mutex mutex;
-  static auto& plans = *new std::map<std::string, std::shared_ptr<const Plan>>();
-  const std::string key = absl::StrCat(absl::Hex(reinterpret_cast<uintptr_t>(handle.handle)), " ", p.Text(), p.stored);
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (auto found = plans.find(key); found != plans.end()) return found->second;
-  }
-  absl::StatusOr<std::shared_ptr<const Plan>> made;
-  {
-    std::lock_guard<std::mutex> lock(handle.mutex);
-    made = FindPlan(api, Place{handle.handle, nullptr}, p);
-  }
-  if (!made.ok()) return made.status();
-  std::lock_guard<std::mutex> lock(mutex);
-  return plans.emplace(key, *made).first->second;
-}
-
 class CudnnAttention : public PreparedCall {
  public:
   CudnnAttention(const cudnn::Api& api, cudnn::Handle& handle, const CallSpec& call, AttentionProblem problem,
@@ -93,9 +71,6 @@ class CudnnAttention : public PreparedCall {
     return WriteAlgorithm(Compiler(), api_.version(), call_, cudnn::Serialize(api_, *plan_));
   }
   int64_t scratch_bytes() const override { return p_.dots_bytes() + p_.wide_bytes() + plan_->choice.workspace; }
-  std::string pack_key(int) const override { return ""; }
-  int64_t packed_bytes(int) const override { return 0; }
-  absl::Status Pack(int, const void*, void*) const override { return absl::OkStatus(); }
 
   absl::Status Run(const preheat_lib_addresses& addresses) const override {
     cudnn::Addresses all{{kQ, kK, kScale}, {addresses.operands[0], addresses.operands[1], &scale_}};
@@ -152,7 +127,9 @@ absl::StatusOr<std::unique_ptr<PreparedCall>> PrepareCudnnAttention(const CallSp
   ASSIGN_OR_RETURN(const cudnn::Api* api, cudnn::OpenApi());
   ASSIGN_OR_RETURN(cudnn::Handle * handle, cudnn::HandleOfContext(*api));
   problem.stored = ReadAlgorithm(Compiler(), api->version(), call).stored;
-  ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, PlanFor(*api, *handle, problem));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
+                   cudnn::PlanOnce(*handle, absl::StrCat("attention ", problem.Text(), " ", problem.stored),
+                                   [&](const Place& place) { return FindPlan(*api, place, problem); }));
   return std::make_unique<CudnnAttention>(*api, *handle, call, std::move(problem), std::move(plan));
 }
 

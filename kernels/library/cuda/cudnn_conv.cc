@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -72,15 +70,14 @@ struct Problem {
   int64_t alignment = 16;
   Algorithm algorithm;
 
-  std::string Key(const void* handle) const {
+  std::string Text() const {
     const auto text = [](const TensorSpec& t) {
       return absl::StrCat(absl::StrJoin(t.sizes, ","), "/", absl::StrJoin(t.strides, ","));
     };
-    return absl::StrCat(absl::Hex(reinterpret_cast<uintptr_t>(handle)), " ", op, " ", type, " ", text(first), " ",
-                        text(second), " ", text(result), " ", absl::StrJoin(stride, ","), " ",
-                        absl::StrJoin(padding, ","), " ", absl::StrJoin(dilation, ","), " ", bias ? text(*bias) : "",
-                        " ", residual ? text(*residual) : "", " ", relu, tf32, " ", alignment, " ", algorithm.rank, " ",
-                        algorithm.stored);
+    return absl::StrCat("convolution ", op, " ", type, " ", text(first), " ", text(second), " ", text(result), " ",
+                        absl::StrJoin(stride, ","), " ", absl::StrJoin(padding, ","), " ", absl::StrJoin(dilation, ","),
+                        " ", bias ? text(*bias) : "", " ", residual ? text(*residual) : "", " ", relu, tf32, " ",
+                        alignment, " ", algorithm.rank, " ", algorithm.stored);
   }
 };
 
@@ -218,24 +215,9 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const cudnn::Api& api, cons
                                              absl::StrJoin(problem.second.sizes, ", "), "]")});
 }
 
-// Equal calls have one plan in a process.
 absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(const cudnn::Api& api, cudnn::Handle& handle,
                                                     const Problem& problem) {
-  static std::mutex mutex;
-  static auto& plans = *new std::map<std::string, std::shared_ptr<const Plan>>();
-  const std::string key = problem.Key(handle.handle);
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (auto found = plans.find(key); found != plans.end()) return found->second;
-  }
-  absl::StatusOr<std::shared_ptr<const Plan>> made;
-  {
-    std::lock_guard<std::mutex> lock(handle.mutex);
-    made = MakePlan(api, Place{handle.handle, nullptr}, problem);
-  }
-  if (!made.ok()) return made.status();
-  std::lock_guard<std::mutex> lock(mutex);
-  return plans.emplace(key, *made).first->second;
+  return cudnn::PlanOnce(handle, problem.Text(), [&](const Place& place) { return MakePlan(api, place, problem); });
 }
 
 class CudnnConv : public PreparedCall {
@@ -249,9 +231,6 @@ class CudnnConv : public PreparedCall {
     return WriteAlgorithm("cudnn", api_.version(), call_, cudnn::Serialize(api_, *plan_));
   }
   int64_t scratch_bytes() const override { return plan_->choice.workspace; }
-  std::string pack_key(int) const override { return ""; }
-  int64_t packed_bytes(int) const override { return 0; }
-  absl::Status Pack(int, const void*, void*) const override { return absl::OkStatus(); }
 
   absl::Status Run(const preheat_lib_addresses& addresses) const override {
     cudnn::Addresses all{{kFirst, kSecond, kResult}, {addresses.operands[0], addresses.operands[1], addresses.result}};

@@ -1,6 +1,8 @@
 #include "kernels/library/cuda/cudnn_graph.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -177,46 +179,42 @@ absl::Status Graph::Add(Descriptor operation, std::vector<Descriptor> parts, abs
   return absl::OkStatus();
 }
 
+absl::Status Graph::AddKind(Descriptor kind, int attribute, Descriptor operation, absl::string_view what) {
+  RETURN_IF_ERROR(kind.Finalize(what));
+  operation.SetPart(attribute, kind);
+  std::vector<Descriptor> parts;
+  parts.push_back(std::move(kind));
+  return Add(std::move(operation), std::move(parts), what);
+}
+
 absl::Status Graph::Pointwise(PointwiseMode mode, Tensor x, Tensor y, const PointwiseArgs& args) {
   Descriptor kind(api_, kPointwise), operation(api_, kPointwiseOperation);
   kind.SetEnum(0, kPointwiseModeValue, mode);
   kind.SetEnum(1, kDataTypeValue, args.compute);
   if (args.axis >= 0) kind.SetInt(9, args.axis);
-  RETURN_IF_ERROR(kind.Finalize("an elementwise operator"));
-  operation.SetPart(750, kind);
   operation.Set(751, kDescriptorValue, 1, &x);
   if (args.other != nullptr) operation.Set(752, kDescriptorValue, 1, &args.other);
   operation.Set(753, kDescriptorValue, 1, &y);
   if (args.condition != nullptr) operation.Set(758, kDescriptorValue, 1, &args.condition);
-  std::vector<Descriptor> parts;
-  parts.push_back(std::move(kind));
-  return Add(std::move(operation), std::move(parts), "an elementwise operation");
+  return AddKind(std::move(kind), 750, std::move(operation), "an elementwise operation");
 }
 
 absl::Status Graph::MatMul(Tensor a, Tensor b, Tensor c) {
   Descriptor kind(api_, kMatMul), operation(api_, kMatMulOperation);
   kind.SetEnum(1500, kDataTypeValue, kFloat);
-  RETURN_IF_ERROR(kind.Finalize("a product's type"));
-  operation.SetPart(1523, kind);
   operation.Set(1520, kDescriptorValue, 1, &a);
   operation.Set(1521, kDescriptorValue, 1, &b);
   operation.Set(1522, kDescriptorValue, 1, &c);
-  std::vector<Descriptor> parts;
-  parts.push_back(std::move(kind));
-  return Add(std::move(operation), std::move(parts), "a product");
+  return AddKind(std::move(kind), 1523, std::move(operation), "a product");
 }
 
 absl::Status Graph::Reduce(ReductionMode mode, Tensor x, Tensor y) {
   Descriptor kind(api_, kReduction), operation(api_, kReductionOperation);
   kind.SetEnum(1600, kReductionModeValue, mode);
   kind.SetEnum(1601, kDataTypeValue, kFloat);
-  RETURN_IF_ERROR(kind.Finalize("a reduction's type"));
-  operation.SetPart(1612, kind);
   operation.Set(1610, kDescriptorValue, 1, &x);
   operation.Set(1611, kDescriptorValue, 1, &y);
-  std::vector<Descriptor> parts;
-  parts.push_back(std::move(kind));
-  return Add(std::move(operation), std::move(parts), "a reduction");
+  return AddKind(std::move(kind), 1612, std::move(operation), "a reduction");
 }
 
 absl::Status Graph::Reshape(Tensor x, Tensor y) {
@@ -255,6 +253,26 @@ std::string Serialize(const Api& api, const Plan& plan) {
   text.resize(static_cast<size_t>(std::clamp<int64_t>(size, 0, kMostPlanBytes)));
   while (!text.empty() && text.back() == 0) text.pop_back();
   return text;
+}
+
+absl::StatusOr<std::shared_ptr<const Plan>> PlanOnce(
+    Handle& handle, const std::string& problem,
+    const std::function<absl::StatusOr<std::shared_ptr<const Plan>>(const Place& place)>& make) {
+  static std::mutex mutex;
+  static auto& plans = *new std::map<std::pair<void*, std::string>, std::shared_ptr<const Plan>>();
+  const std::pair<void*, std::string> key(handle.handle, problem);
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (auto found = plans.find(key); found != plans.end()) return found->second;
+  }
+  absl::StatusOr<std::shared_ptr<const Plan>> made;
+  {
+    std::lock_guard<std::mutex> lock(handle.mutex);
+    made = make(Place{handle.handle, nullptr});
+  }
+  if (!made.ok()) return made.status();
+  std::lock_guard<std::mutex> lock(mutex);
+  return plans.emplace(key, *made).first->second;
 }
 
 absl::Status Execute(const Api& api, Handle& handle, const Plan& plan, const Addresses& addresses, void* workspace,

@@ -2,6 +2,7 @@
 #define PREHEAT_KERNELS_LIBRARY_CUDA_CUDNN_GRAPH_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -102,6 +103,8 @@ class Graph {
 
  private:
   absl::StatusOr<Tensor> Keep(Descriptor tensor);
+  // An operation that refers to what it does by `attribute`.
+  absl::Status AddKind(Descriptor kind, int attribute, Descriptor operation, absl::string_view what);
 
   const Api& api_;
   int64_t next_virtual_ = 1000;
@@ -112,6 +115,11 @@ class Graph {
 std::shared_ptr<const Plan> RestorePlan(const Api& api, const Place& place, const std::string& bytes);
 // Empty when the plan has no such form.
 std::string Serialize(const Api& api, const Plan& plan);
+
+// The plan that `make` gives on the handle's device, made once in a process for each `problem`, with the handle held.
+absl::StatusOr<std::shared_ptr<const Plan>> PlanOnce(
+    Handle& handle, const std::string& problem,
+    const std::function<absl::StatusOr<std::shared_ptr<const Plan>>(const Place& place)>& make);
 
 // Enqueues the plan on `stream`. INTERNAL "cudnn_error", naming `what`.
 struct Addresses {

@@ -1,8 +1,6 @@
 #ifndef PREHEAT_KERNELS_LIBRARY_CUDA_NO_CALL_H_
 #define PREHEAT_KERNELS_LIBRARY_CUDA_NO_CALL_H_
 
-#include <string>
-
 #include "kernels/library/provider.h"
 
 namespace preheat::library {
@@ -12,9 +10,6 @@ class NoCall : public PreparedCall {
  public:
   absl::string_view provider() const override { return "cudnn"; }
   int64_t scratch_bytes() const override { return 0; }
-  std::string pack_key(int) const override { return ""; }
-  int64_t packed_bytes(int) const override { return 0; }
-  absl::Status Pack(int, const void*, void*) const override { return absl::OkStatus(); }
   absl::Status Run(const preheat_lib_addresses&) const override { return absl::OkStatus(); }
 };
 
