@@ -10,9 +10,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "autotune/device_lock.h"
+#include "autotune/kernel_cache.h"
 #include "autotune/loaded_artifact.h"
 #include "autotune/rounds.h"
 #include "autotune/search.h"
+#include "compiler/codegen/target.h"
+#include "compiler/compile_kernels.h"
 #include "compiler/draft.h"
 #include "compiler/support/digest.h"
 #include "compiler/support/status_macros.h"
@@ -48,7 +51,8 @@ std::vector<double> TimesOf(const std::vector<size_t>& steps, const std::vector<
 
 class Tuner {
  public:
-  Tuner(const Canonical& canonical, const TuneOptions& options) : canonical_(canonical), options_(options) {}
+  Tuner(const Canonical& canonical, const TuneOptions& options)
+      : canonical_(canonical), options_(options), kernels_(options.compile.kernels) {}
 
   absl::StatusOr<TuneResult> Run() {
     Tell(0, "waiting for a quiet machine");
@@ -87,6 +91,7 @@ class Tuner {
   CompileOptions Options(Chosen chosen) const {
     CompileOptions options = options_.compile;
     options.progress = nullptr;
+    options.kernels = kernels_.AsStore();
     options.schedules = {};
     options.schedules.at = std::move(chosen);
     options.schedules.algorithms = algorithms_;
@@ -148,16 +153,78 @@ class Tuner {
 
   // --- Measuring ---
 
-  absl::Status MeasureCandidates(const Candidates& candidates) {
+  absl::Status MeasureCandidates(Candidates candidates) {
+    if (options_.gpu != nullptr && MostOf(candidates) > 0) CompileAhead(candidates);
+    while (MostOf(candidates) > 0) {
+      const absl::StatusOr<Sets> sets = MeasureSets(candidates);
+      if (sets.ok()) {
+        for (const auto& [name, list] : candidates) sites_[name] = Judge(name, list, *sets);
+        break;
+      }
+      ASSIGN_OR_RETURN(const bool dropped, DropBad(&candidates));
+      if (!dropped) return sets.status();
+    }
+    return absl::OkStatus();
+  }
+
+  static size_t MostOf(const Candidates& candidates) {
     size_t most = 0;
     for (const auto& [name, list] : candidates) most = std::max(most, list.size());
-    if (most == 0) return absl::OkStatus();
+    return most;
+  }
+
+  absl::StatusOr<Sets> MeasureSets(const Candidates& candidates) {
     Sets sets;
     for (size_t set = 0; set < sets.size(); ++set) {
-      ASSIGN_OR_RETURN(sets[set], MeasureSet(candidates, most + 1, static_cast<uint32_t>(set)));
+      ASSIGN_OR_RETURN(sets[set], MeasureSet(candidates, MostOf(candidates) + 1, static_cast<uint32_t>(set)));
     }
-    for (const auto& [name, list] : candidates) sites_[name] = Judge(name, list, sets);
-    return absl::OkStatus();
+    return sets;
+  }
+
+  // All candidates' kernels side by side: a program has one of each site, and those are few. What cannot be compiled
+  // shows when a program wants it.
+  void CompileAhead(const Candidates& candidates) {
+    Tell(0, "compiling candidates");
+    std::map<std::string, codegen::EmittedKernel> kernels;
+    for (size_t p = 0; p <= MostOf(candidates); ++p) {
+      absl::StatusOr<Draft> draft = MakeDraft(canonical_, Options(ChoicesOf(candidates, {}, p)));
+      if (!draft.ok()) continue;
+      for (const codegen::EmittedKernel& kernel : draft->built.sources) kernels[kernel.symbol] = kernel;
+    }
+    std::vector<codegen::EmittedKernel> sources;
+    for (const auto& [symbol, kernel] : kernels) sources.push_back(kernel);
+    const absl::StatusOr<CudaTarget> target = ParseCudaTarget(options_.compile.target);
+    std::string notes;
+    if (target.ok()) CompileCudaKernels(sources, *target, Options({}), &notes).IgnoreError();
+  }
+
+  // A program that is about to be measured: one that cannot be made or run is remembered.
+  absl::StatusOr<Made> MakeToMeasure(const Chosen& chosen) {
+    absl::StatusOr<Made> made = Make(chosen);
+    if (made.ok() && options_.gpu != nullptr) {
+      if (absl::Status ran = made->loaded->Run(); !ran.ok()) made = std::move(ran);
+    }
+    if (!made.ok() && !absl::IsCancelled(made.status())) failed_ = chosen;
+    return made;
+  }
+
+  // Of the program that failed, those choices that fail by themselves. False when there are none: it is not for them.
+  absl::StatusOr<bool> DropBad(Candidates* candidates) {
+    const Chosen suspects = std::exchange(failed_, {});
+    bool any = false;
+    for (const auto& [name, schedule] : suspects) {
+      const absl::Status status = MakeToMeasure({{name, schedule}}).status();
+      if (absl::IsCancelled(status)) return status;
+      if (status.ok()) continue;
+      any = true;
+      std::vector<codegen::Schedule>& list = (*candidates)[name];
+      list.erase(std::remove(list.begin(), list.end(), schedule), list.end());
+      if (!options_.log) continue;
+      options_.log(absl::StrCat(name, " cannot be made with ", codegen::ScheduleText(schedule), ": ",
+                                status.message().substr(0, 400)));
+    }
+    failed_.clear();
+    return any;
   }
 
   // Programs in which every site has one of its choices, the default among them, that together have all of them. Which
@@ -174,7 +241,7 @@ class Tuner {
     for (size_t p = 0; p < programs; ++p) {
       const auto part = static_cast<double>(p) / static_cast<double>(programs);
       Tell(0.35 * (set + part), absl::StrCat("program ", p + 1, " of ", programs));
-      ASSIGN_OR_RETURN(Made one, Make(ChoicesOf(candidates, first, p)));
+      ASSIGN_OR_RETURN(Made one, MakeToMeasure(ChoicesOf(candidates, first, p)));
       made.push_back(std::move(one));
       in_turn.push_back(made.back().loaded.get());
     }
@@ -192,7 +259,8 @@ class Tuner {
   static Chosen ChoicesOf(const Candidates& candidates, const std::map<std::string, size_t>& first, size_t p) {
     Chosen chosen;
     for (const auto& [name, list] : candidates) {
-      const size_t choice = (first.at(name) + p) % (list.size() + 1);
+      auto begin = first.find(name);
+      const size_t choice = ((begin == first.end() ? 0 : begin->second) + p) % (list.size() + 1);
       if (choice > 0) chosen[name] = list[choice - 1];
     }
     return chosen;
@@ -348,6 +416,8 @@ class Tuner {
 
   const Canonical& canonical_;
   const TuneOptions& options_;
+  const KernelCache kernels_;
+  Chosen failed_;                                     // what a program that could not be measured was made by
   std::map<std::string, std::vector<size_t>> steps_;  // by site, of the plan
   std::map<std::string, std::string> keys_;           // of records, by site
   std::map<std::string, std::string> algorithms_;     // that plans keep, by site

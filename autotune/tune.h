@@ -27,6 +27,7 @@ struct TuneOptions {
   std::string toolchain;       // and of one compiler
   // Records of sites that were measured before, by key; may be null.
   std::function<std::map<std::string, std::string>(const std::vector<std::string>& keys)> lookup_records;
+  std::function<void(const std::string& line)> log;              // what people may want to know; may be null
   std::chrono::milliseconds budget = std::chrono::seconds(10);   // for timing candidates, and again for confirming
   std::chrono::milliseconds patience = std::chrono::seconds(0);  // how long to wait for a quiet machine
 };
@@ -46,8 +47,10 @@ struct TuneResult {
 // new measurements, site by site and as a whole program, and go back to the default unless they pass. So a tuned
 // artifact is never slower than the default but by the error of two intervals.
 //
-// On a GPU the algorithms of library calls are chosen so, and the artifact keeps those taken in the library's own
-// bytes; so it does the plans of attention, which has nothing to choose.
+// On a GPU kernels and the algorithms of library calls are chosen so, and the artifact keeps the algorithms taken in
+// the library's own bytes; so it does the plans of attention, which has nothing to choose.
+//
+// A candidate that cannot be compiled or run is none: `log` is told, and the others are measured.
 //
 // The device is held for a round at a time (DeviceLock). CANCELLED soon after options.compile.cancelled is set.
 absl::StatusOr<TuneResult> Tune(const Canonical& canonical, const TuneOptions& options);

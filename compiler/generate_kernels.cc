@@ -23,13 +23,13 @@ void Take(codegen::CudaKernel emitted, GeneratedKernel& kernel) {
   kernel.launch = std::move(emitted.launch);
 }
 
-absl::Status Emit(DeviceKind device, GeneratedKernel& kernel) {
+absl::Status Emit(DeviceKind device, GeneratedKernel& kernel, const codegen::Schedule& schedule = {}) {
   if (device == DeviceKind::kCpu) {
     kernel.loops.in_place = codegen::InPlacePairs(kernel.loops);
     ASSIGN_OR_RETURN(kernel.code, codegen::EmitCpu(kernel.loops));
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(codegen::CudaKernel emitted, codegen::EmitCuda(kernel.loops));
+  ASSIGN_OR_RETURN(codegen::CudaKernel emitted, codegen::EmitCuda(kernel.loops, schedule));
   Take(std::move(emitted), kernel);
   return absl::OkStatus();
 }
@@ -99,7 +99,7 @@ absl::StatusOr<GeneratedKernel> GenerateRegion(const schedule::Region& region, c
   ASSIGN_OR_RETURN(kernel.loops, device == DeviceKind::kCpu
                                      ? LowerForCpu(region, targets, strides_of, sizes, choices, schedule)
                                      : codegen::LowerRegion(region, targets, strides_of, sizes, choices));
-  RETURN_IF_ERROR(Emit(device, kernel));
+  RETURN_IF_ERROR(Emit(device, kernel, schedule));
   return kernel;
 }
 

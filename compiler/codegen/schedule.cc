@@ -44,6 +44,23 @@ const std::vector<Knob>& AllKnobs() {
       {"provider", DeviceKind::kCpu, {"loops", "onednn"}},
       // Which of the library's own proposals a library call takes, counted from 0.
       {"algorithm", DeviceKind::kCuda, {"1", "2", "3", "4", "5", "6", "7"}},
+      // Kernels of a GPU; an emitter passes over what its kernel cannot have, and what is far from its own choice.
+      // Threads that share a row; those that share the rows of a column; those that have columns side by side.
+      {"row_threads", DeviceKind::kCuda, {"256", "512", "128", "64", "1024", "32", "16", "8", "4", "2", "1"}},
+      {"column_threads", DeviceKind::kCuda, {"1", "8"}},
+      {"columns", DeviceKind::kCuda, {"16", "32", "8", "64"}},
+      // Registers of a thread for what it keeps of its row, in words; 0: the row is read again by each stage.
+      {"held", DeviceKind::kCuda, {"0", "96"}},
+      // Threads of a block.
+      {"threads", DeviceKind::kCuda, {"512", "128", "1024"}},
+      // Elements of a side of the block in which something is transposed.
+      {"block", DeviceKind::kCuda, {"32", "128"}},
+      // Vectors of each input that a thread has on their way from memory, of rows and columns: steps of its loops.
+      {"steps", DeviceKind::kCuda, {"4", "2", "8", "1"}},
+      // Blocks that stay and go through all elements, for each that a GPU has room for; without: one after another.
+      {"waves", DeviceKind::kCuda, {"1"}},
+      // Elements of a vector at most.
+      {"vector", DeviceKind::kCuda, {"4", "2"}},
   };
   return *knobs;
 }
@@ -89,6 +106,12 @@ std::optional<int64_t> KnobValue(const Schedule& schedule, const std::string& kn
   int64_t value;
   if (found == schedule.end() || !absl::SimpleAtoi(found->second, &value)) return std::nullopt;
   return value;
+}
+
+std::optional<int64_t> PowerOfTwo(const Schedule& schedule, const std::string& knob, int64_t least, int64_t most) {
+  const std::optional<int64_t> value = KnobValue(schedule, knob);
+  const bool power = value && *value > 0 && (*value & (*value - 1)) == 0;
+  return power && *value >= least && *value <= most ? value : std::nullopt;
 }
 
 Choices WithSchedule(Choices choices, const Schedule& schedule) {

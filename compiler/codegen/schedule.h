@@ -36,6 +36,8 @@ absl::Span<const Knob> Knobs();
 Choices WithSchedule(Choices choices, const Schedule& schedule);
 // The number that a knob is set to; nothing when the schedule leaves it alone.
 std::optional<int64_t> KnobValue(const Schedule& schedule, const std::string& knob);
+// The same, only where it is a power of two from `least` to `most`.
+std::optional<int64_t> PowerOfTwo(const Schedule& schedule, const std::string& knob, int64_t least, int64_t most);
 
 // Schedules for the sites of a program. A site is a kernel, called by the symbol that it has by default, or a library
 // call, called by its shape: wherever a program has it, it is the same site.

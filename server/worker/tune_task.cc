@@ -1,5 +1,7 @@
 #include "server/worker/tune_task.h"
 
+#include <spdlog/spdlog.h>
+
 #include <chrono>
 #include <fstream>
 #include <string>
@@ -103,6 +105,7 @@ absl::StatusOr<autotune::TuneOptions> TuneOptionsOf(const v1::TuneTask& task, co
   tune.machine = MachineName();
   tune.toolchain = tune.gpu != nullptr ? context.toolchain.device_compiler() : context.toolchain.host_compiler();
   tune.lookup_records = context.lookup_tuning;
+  tune.log = [](const std::string& line) { spdlog::info("{}", line); };
   if (!task.when_busy() && tune.gpu == nullptr) tune.patience = std::chrono::milliseconds(task.patience_ms());
   return tune;
 }

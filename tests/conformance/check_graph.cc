@@ -18,9 +18,10 @@ std::string Target() {
   return named != nullptr && *named != 0 ? named : preheat_host_target();
 }
 
-Report Check(ir::Graph graph, const ir::SymbolValues& symbols, uint64_t seed, bool unaligned) {
+Report Check(ir::Graph graph, const ir::SymbolValues& symbols, uint64_t seed, bool unaligned,
+             const codegen::Schedules& schedules) {
   std::string text = ir::Print(graph);
-  auto runner = GraphRunner::Make(std::move(graph), Target());
+  auto runner = GraphRunner::Make(std::move(graph), Target(), schedules);
   EXPECT_TRUE(runner.ok()) << runner.status() << "\n" << text;
   if (!runner.ok()) return {};
   auto inputs = RandomInputs(runner->graph(), symbols, seed);

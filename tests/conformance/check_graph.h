@@ -15,7 +15,8 @@ std::string Target();
 
 // Compiles, runs and compares with the evaluator; gives the artifact's report. `unaligned`: on a GPU the last run has
 // every tensor at an address that only its elements are aligned to.
-Report Check(ir::Graph graph, const ir::SymbolValues& symbols, uint64_t seed, bool unaligned = false);
+Report Check(ir::Graph graph, const ir::SymbolValues& symbols, uint64_t seed, bool unaligned = false,
+             const codegen::Schedules& schedules = {});
 Report CheckText(const std::string& text, const ir::SymbolValues& symbols = {}, bool unaligned = false);
 
 }  // namespace preheat::testing

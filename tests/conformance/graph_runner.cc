@@ -125,11 +125,13 @@ absl::StatusOr<std::vector<int64_t>> Concrete(const std::vector<ir::Expr>& exprs
 
 }  // namespace
 
-absl::StatusOr<GraphRunner> GraphRunner::Make(ir::Graph graph, const std::string& target) {
+absl::StatusOr<GraphRunner> GraphRunner::Make(ir::Graph graph, const std::string& target,
+                                              const codegen::Schedules& schedules) {
   GraphRunner runner;
   runner.canonical_.graph = std::move(graph);
   CompileOptions options;
   options.target = target;
+  options.schedules = schedules;
   ASSIGN_OR_RETURN(runner.artifact_, Compile(runner.canonical_, options));
   if (DeviceKindOf(target) == DeviceKind::kCuda) {
     ASSIGN_OR_RETURN(runner.gpu_, NewCudaDevice(target));

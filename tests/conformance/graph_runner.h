@@ -19,7 +19,8 @@ namespace preheat::testing {
 class GraphRunner {
  public:
   // `symbols`: the sizes at which it will run.
-  static absl::StatusOr<GraphRunner> Make(ir::Graph graph, const std::string& target);
+  static absl::StatusOr<GraphRunner> Make(ir::Graph graph, const std::string& target,
+                                          const codegen::Schedules& schedules = {});
   // What has been compiled already, for a CPU.
   static GraphRunner Of(ir::Graph graph, Artifact artifact);
   const Artifact& artifact() const { return artifact_; }

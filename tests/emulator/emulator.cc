@@ -248,7 +248,16 @@ std::string Adapted(const std::string& source) {
          "extern \"C\" { extern const int preheat_fibers; const int preheat_fibers = " + (fibers ? "1" : "0") + "; }\n";
 }
 
+// A number in the environment, which may change at any time; 0 without.
+int Setting(const char* name) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::atoi(text) : 0;
+}
+
 int CompileProgram(Program& program) {
+  const std::string refused =
+      "__launch_bounds__(" + std::to_string(Setting("PREHEAT_EMULATED_UNCOMPILED_THREADS")) + ")";
+  if (program.source.find(refused) != std::string::npos) return program.log = "refused: " + refused, 6;
   char folder[] = "/tmp/preheat-emulator-XXXXXX";
   if (mkdtemp(folder) == nullptr) return 1;
   const std::string base = std::string(folder) + "/k";
@@ -402,8 +411,17 @@ int cuFuncSetAttribute(void*, int, int) { return 0; }
 
 namespace {
 
+// So that a tuner finds something to gain.
+std::chrono::microseconds FirstProposalsDelay() {
+  static const char* const text = std::getenv("PREHEAT_EMULATED_DELAY_US");
+  return std::chrono::microseconds(text != nullptr ? std::atoi(text) : 0);
+}
+
 int LaunchNow(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
               unsigned shared_bytes, std::vector<long> arguments) {
+  const int threads = static_cast<int>(bx * by * bz);
+  if (threads == Setting("PREHEAT_EMULATED_REFUSED_THREADS")) return 701;
+  if (threads == Setting("PREHEAT_EMULATED_SLOW_THREADS")) std::this_thread::sleep_for(FirstProposalsDelay());
   std::lock_guard<std::mutex> lock(g_mutex);
   const KernelFunction& kernel = *static_cast<KernelFunction*>(function);
   std::vector<char> dynamic(shared_bytes + 16, '\x7b');
@@ -449,12 +467,6 @@ struct Proposal {
   float waves = 1;
   int reserved[4] = {};
 };
-
-// So that a tuner finds something to gain.
-std::chrono::microseconds FirstProposalsDelay() {
-  static const char* const text = std::getenv("PREHEAT_EMULATED_DELAY_US");
-  return std::chrono::microseconds(text != nullptr ? std::atoi(text) : 0);
-}
 
 }  // namespace
 

@@ -12,6 +12,7 @@ using ir::Expr;
 
 namespace {
 
+constexpr int64_t kMostWidth = 8;                      // elements of a vector
 constexpr int64_t kVectorBytes = 16, kMostBytes = 32;  // one access, and a vector's of the widest type
 
 }  // namespace
@@ -104,7 +105,8 @@ int64_t CudaAccess::ChooseWidth(const std::string& variable, const std::vector<c
   };
   // Two accesses a vector leave half of each sector to the next thread's: loads find the rest in the first-level cache,
   // stores do not.
-  const int64_t most = std::min<int64_t>({8, kVectorBytes / narrowest, kMostBytes / widest, kVectorBytes / stored});
+  const int64_t most = std::min<int64_t>({Turned("vector", 2, kMostWidth).value_or(kMostWidth),
+                                          kVectorBytes / narrowest, kMostBytes / widest, kVectorBytes / stored});
   int64_t some = 1;
   for (int64_t width = most; width >= 2; width /= 2) {
     if (!fits(width)) continue;

@@ -21,7 +21,8 @@ int64_t PowerOfTwoFrom(int64_t n) {
   return power;
 }
 
-CudaText::CudaText(const Kernel& kernel) : KernelText(kernel, 1), users_(kernel.stmts.size()) {
+CudaText::CudaText(const Kernel& kernel, const Schedule& schedule)
+    : KernelText(kernel, 1), schedule_(schedule), users_(kernel.stmts.size()) {
   for (const KernelBuffer& buffer : k_.buffers) narrow_ |= IsHalf(buffer.dtype);
   for (size_t s = 0; s < k_.stmts.size(); ++s) {
     for (int arg : k_.stmts[s].args) users_[arg].push_back(static_cast<int>(s));
@@ -49,11 +50,10 @@ std::string CudaText::Signature(const CudaLaunch& launch) const {
     parameters.push_back(absl::StrCat(BufferType(b), "* __restrict__ b", b));
   }
   for (const std::string& symbol : k_.symbols) parameters.push_back(absl::StrCat("const long ", SizeName(symbol)));
-  // Two blocks of 512 threads on a multiprocessor: one loads while the other computes.
   const int64_t threads = launch.threads_x * launch.threads_y;
-  return absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", threads, threads == 512 ? ", 2" : "", ") ",
-                      kSymbol, "(", absl::StrJoin(parameters, ", "), parameters.empty() ? "" : ", ",
-                      "int* error, char* scratch, const long extent) {\n");
+  return absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", threads,
+                      threads == 512 && two_blocks_ ? ", 2" : "", ") ", kSymbol, "(", absl::StrJoin(parameters, ", "),
+                      parameters.empty() ? "" : ", ", "int* error, char* scratch, const long extent) {\n");
 }
 
 // Whether every address that vectors start from is aligned for them: what torch allocates is, what views begin at may

@@ -16,8 +16,8 @@ namespace preheat::codegen {
 
 // Threads of a warp, and of most blocks.
 inline constexpr int64_t kWarp = 32, kBlock = 256;
-// Blocks of kBlock threads that fill a large GPU once: 132 multiprocessors of 2048 threads.
-inline constexpr int64_t kFullGrid = 1056;
+// Of a large GPU: its multiprocessors, of 2048 threads, and blocks of kBlock threads that fill them once.
+inline constexpr int64_t kProcessors = 132, kFullGrid = 1056;
 
 // The least power of two that is not below n.
 int64_t PowerOfTwoFrom(int64_t n);
@@ -26,7 +26,13 @@ int64_t PowerOfTwoFrom(int64_t n);
 // kernel's loops over blocks and threads; not for use elsewhere.
 class CudaText : public KernelText {
  protected:
-  explicit CudaText(const Kernel& kernel);
+  // Both outlive it.
+  CudaText(const Kernel& kernel, const Schedule& schedule);
+
+  // What the schedule sets, where it is a power of two from `least` to `most`.
+  std::optional<int64_t> Turned(const std::string& knob, int64_t least, int64_t most) const {
+    return PowerOfTwo(schedule_, knob, least, most);
+  }
 
   // The kernel around the body that was printed. `launch` holds threads and grid.
   absl::StatusOr<CudaKernel> Finish(CudaLaunch launch);
@@ -52,7 +58,9 @@ class CudaText : public KernelText {
   void Shuffle(int a, const std::string& type, const std::string& lanes);
   static std::string SharedType(ir::DType dtype);  // bool is kept as int
 
-  std::string lanes_;                   // "[u]" where every accumulator and column value is an array over a vector
+  const Schedule& schedule_;
+  bool two_blocks_ = true;  // of 512 threads are to fit a multiprocessor: one loads while the other computes
+  std::string lanes_;       // "[u]" where every accumulator and column value is an array over a vector
   std::map<int, std::string> fetched_;  // loads whose element is in a register or shared memory
   std::set<int> arrays_;                // statements that are arrays over a vector
   std::set<int> varying_;               // statements that differ from element to element where text is printed now

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kRowsInFlight = 4;  // of a thread
 constexpr int64_t kFewRows = 32;      // one thread goes through as many by itself, if there are
+constexpr int64_t kMostThreads = 1024, kMostShared = 48 << 10;  // of a block
 constexpr int64_t kManyThreads = int64_t{1} << 16;
 constexpr int64_t kWindowRows = 128;  // of windows, by itself where columns alone fill the GPU:
 constexpr int64_t kBusyThreads = int64_t{1} << 17;
@@ -22,8 +23,11 @@ constexpr int64_t kUnrolledRows = 64;  // so that every row's place is a constan
 // Items that lie side by side in memory: each thread has a vector of them, and goes through rows of vectors.
 class ColumnEmitter : public CudaSteps {
  public:
-  ColumnEmitter(const Kernel& kernel, Loop tile, std::vector<Loop> outer)
-      : CudaSteps(kernel), tile_(std::move(tile)), outer_(std::move(outer)) {}
+  ColumnEmitter(const Kernel& kernel, const Schedule& schedule, Loop tile, std::vector<Loop> outer)
+      : CudaSteps(kernel, schedule),
+        tile_(std::move(tile)),
+        outer_(std::move(outer)),
+        in_flight_(Turned("steps", 1, 8).value_or(kRowsInFlight)) {}
 
   absl::StatusOr<CudaKernel> Run() {
     ChooseVectors();
@@ -75,17 +79,35 @@ class ColumnEmitter : public CudaSteps {
     const auto threads = (items * Vectors()).constant();
     alone_ = rows_ >= 0 && rows_ <= kFewRows && (rows_ <= kRowsInFlight || !threads || *threads >= kManyThreads);
     alone_ = alone_ || (rows_ >= 0 && rows_ <= kWindowRows && threads && *threads >= kBusyThreads);
+    // Turned: by itself where as many threads or rows as that leave nobody waiting, by several where there are rows.
+    const auto sharing = Turned("column_threads", 1, kMostThreads / kWarp);
+    const bool may = rows_ >= 0 && (rows_ <= kWindowRows || (threads && *threads >= kManyThreads));
+    if (sharing && (*sharing == 1 ? may : rows_ > 1)) alone_ = *sharing == 1;
+    const int64_t block = Turned("threads", kWarp, MostThreads()).value_or(kBlock);
     if (alone_) {
-      launch_.threads_x = kBlock;
-      launch_.grid = Expr::CeilDiv(items * Vectors(), Expr(kBlock));
+      launch_.threads_x = block;
+      launch_.grid = Expr::CeilDiv(items * Vectors(), Expr(block));
       return;
     }
     const int64_t vectors = Vectors().constant().value_or(kWarp);
     launch_.threads_x = ColumnThreads(vectors);
-    launch_.threads_y = kBlock / launch_.threads_x;
+    launch_.threads_x =
+        Turned("columns", launch_.threads_x / 2, std::min(launch_.threads_x * 2, PowerOfTwoFrom(vectors)))
+            .value_or(launch_.threads_x);
+    launch_.threads_y = std::max<int64_t>(1, block / launch_.threads_x);
     while (rows_ > 0 && launch_.threads_y > 1 && launch_.threads_y / 2 >= rows_) launch_.threads_y /= 2;
     launch_.grid = items * Expr::CeilDiv(Vectors(), Expr(launch_.threads_x));
   }
+
+  // Of a block, whose sums shared memory holds.
+  int64_t MostThreads() const {
+    int64_t bytes = 4;
+    for (const Accumulator& a : k_.accumulators) bytes = std::max(bytes, SlotBytes(a.dtype) + (IsArg(a.op) ? 8 : 0));
+    int64_t most = kMostThreads;
+    while (most > kBlock && most * width_ * bytes > kMostShared) most /= 2;
+    return most;
+  }
+  static int64_t SlotBytes(ir::DType dtype) { return std::max<int64_t>(4, ir::DTypeSize(dtype)); }
 
   // 8 to 32 side by side, by which fewest threads have no column; the most of those that are equal.
   static int64_t ColumnThreads(int64_t vectors) {
@@ -105,7 +127,7 @@ class ColumnEmitter : public CudaSteps {
     if (alone_) {
       Expr total = Vectors();
       for (const Loop& loop : outer_) total = total * loop.size;
-      Line(absl::StrCat("const long slot = (long)blockIdx.x * ", kBlock, " + threadIdx.x;"));
+      Line(absl::StrCat("const long slot = (long)blockIdx.x * ", launch_.threads_x, " + threadIdx.x;"));
       Line(absl::StrCat("const bool live = slot < ", Index(total), ";"));
       Line(absl::StrCat("long q = live ? slot : ", Index(total), " - 1;"));
       Line(absl::StrCat("const long item = ph_quotient(q, ", vectors, ");"));
@@ -163,8 +185,8 @@ class ColumnEmitter : public CudaSteps {
       walk.loops = stage.loops;
       walk.lane = alone_ ? "0" : "threadIdx.y";
       walk.stride = alone_ ? "1" : absl::StrCat(launch_.threads_y);
-      walk.in_flight = kRowsInFlight;
-      walk.unrolled = alone_ && rows_ > kRowsInFlight && rows_ <= kUnrolledRows;
+      walk.in_flight = in_flight_;
+      walk.unrolled = alone_ && rows_ > in_flight_ && rows_ <= kUnrolledRows;
       EmitWalk(walk, SpanOf(piece));
     }
     if (!alone_ && !stage.accumulators.empty()) Combine(stage.accumulators);
@@ -203,10 +225,12 @@ class ColumnEmitter : public CudaSteps {
     const bool arg = IsArg(k_.accumulators[a].op);
     const std::string type = SharedType(k_.accumulators[a].dtype);
     const int64_t slots = launch_.threads_x * launch_.threads_y * width_;
-    shared_bytes_ = std::max(shared_bytes_, slots * (8 + (arg ? 8 : 0)));
+    // Eight bytes each, but where that is more than a block may have.
+    const int64_t each = slots * (arg ? 16 : 8) <= kMostShared ? 8 : SlotBytes(k_.accumulators[a].dtype);
+    shared_bytes_ = std::max(shared_bytes_, slots * (each + (arg ? 8 : 0)));
     OpenIf("");
     Line(absl::StrCat(type, "* red = (", type, "*)shared;"));
-    if (arg) Line(absl::StrCat("long* redi = (long*)(shared + ", slots * 8, ");"));
+    if (arg) Line(absl::StrCat("long* redi = (long*)(shared + ", slots * each, ");"));
     ForLanes([&] { Publish(a, arg); });
     Line("__syncthreads();");
     ForLanes([&] { FoldRows(a, arg, type); });
@@ -247,6 +271,7 @@ class ColumnEmitter : public CudaSteps {
 
   const Loop tile_;
   const std::vector<Loop> outer_;
+  const int64_t in_flight_;  // rows of a thread
   int64_t width_ = 1;
   int64_t rows_ = 0;    // of the longest stage; -1: not known
   bool alone_ = false;  // a thread goes through all rows of its columns
@@ -256,8 +281,9 @@ class ColumnEmitter : public CudaSteps {
 
 }  // namespace
 
-absl::StatusOr<CudaKernel> EmitColumns(const Kernel& kernel, const Loop& tile, const std::vector<Loop>& outer) {
-  return ColumnEmitter(kernel, tile, outer).Run();
+absl::StatusOr<CudaKernel> EmitColumns(const Kernel& kernel, const Schedule& schedule, const Loop& tile,
+                                       const std::vector<Loop>& outer) {
+  return ColumnEmitter(kernel, schedule, tile, outer).Run();
 }
 
 }  // namespace preheat::codegen

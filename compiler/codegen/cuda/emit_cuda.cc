@@ -56,20 +56,20 @@ Choices CudaChoices() {
   return choices;
 }
 
-absl::StatusOr<CudaKernel> EmitCuda(const Kernel& kernel) {
+absl::StatusOr<CudaKernel> EmitCuda(const Kernel& kernel, const Schedule& schedule) {
   const bool staged =
       std::any_of(kernel.order.begin(), kernel.order.end(), [](const Item& item) { return item.stage.has_value(); });
-  if (staged && kernel.tile_loop) return EmitColumns(kernel, *kernel.tile_loop, kernel.outer);
+  if (staged && kernel.tile_loop) return EmitColumns(kernel, schedule, *kernel.tile_loop, kernel.outer);
   if (kernel.accumulators.empty()) {
-    absl::StatusOr<CudaKernel> transposed = EmitTransposed(kernel);
-    return absl::IsUnimplemented(transposed.status()) ? EmitFlat(kernel) : transposed;
+    absl::StatusOr<CudaKernel> transposed = EmitTransposed(kernel, schedule);
+    return absl::IsUnimplemented(transposed.status()) ? EmitFlat(kernel, schedule) : transposed;
   }
   if (std::optional<size_t> tile = SideBySide(kernel)) {
     std::vector<Loop> outer = kernel.outer;
     outer.erase(outer.begin() + static_cast<long>(*tile));
-    return EmitColumns(kernel, kernel.outer[*tile], outer);
+    return EmitColumns(kernel, schedule, kernel.outer[*tile], outer);
   }
-  return EmitRows(kernel);
+  return EmitRows(kernel, schedule);
 }
 
 }  // namespace preheat::codegen

@@ -8,6 +8,7 @@
 #include "compiler/codegen/emitted_kernel.h"
 #include "compiler/codegen/loop_ir.h"
 #include "compiler/codegen/lower_region.h"
+#include "compiler/codegen/schedule.h"
 
 namespace preheat::codegen {
 
@@ -42,7 +43,8 @@ Choices CudaChoices();
 //   transposed   the same, but a load runs across the stores: blocks of 64 x 64 through shared memory
 //   rows         a thread to a block an item; what several stages read stays in registers
 //   columns      items side by side in memory: a vector of items a thread, the rows shared out down the block
-absl::StatusOr<CudaKernel> EmitCuda(const Kernel& kernel);
+// `schedule` says where a kernel departs from what its emitter chooses; what it cannot have is passed over.
+absl::StatusOr<CudaKernel> EmitCuda(const Kernel& kernel, const Schedule& schedule = {});
 
 }  // namespace preheat::codegen
 

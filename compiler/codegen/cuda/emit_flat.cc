@@ -17,7 +17,7 @@ constexpr int64_t kBytesInFlight = 32;
 // Every element on its own: threads are dealt all points of all loops, by vectors along the innermost.
 class FlatEmitter : public CudaSteps {
  public:
-  explicit FlatEmitter(const Kernel& kernel) : CudaSteps(kernel) {}
+  FlatEmitter(const Kernel& kernel, const Schedule& schedule) : CudaSteps(kernel, schedule) {}
 
   absl::StatusOr<CudaKernel> Run() {
     Collect();
@@ -29,7 +29,6 @@ class FlatEmitter : public CudaSteps {
     }
     walk_.width = ChooseWidth(walk_.inner, all, multiples);
     ChooseSteps();
-    walk_.once = true;
     for (const Span& span : spans_) EmitWalk(walk_, span);
     return Finish(launch_);
   }
@@ -76,12 +75,29 @@ class FlatEmitter : public CudaSteps {
     }
     auto known = steps.constant();
     const bool many = !known || *known >= 4 * kFullGrid * kBlock;
+    launch_.threads_x =
+        Turned("threads", 64, 512).value_or(known && *known < kProcessors * kBlock ? kBlock / 2 : kBlock);
     walk_.in_flight = many ? std::clamp<int64_t>(kBytesInFlight / std::max<int64_t>(bytes, 1), 1, 4) : 1;
-    launch_.threads_x = known && *known < 132 * kBlock ? kBlock / 2 : kBlock;
+    const int64_t most = known ? *known / (kProcessors * launch_.threads_x) : 8;  // that leave a block for each
+    walk_.in_flight = Turned("steps", 1, std::min<int64_t>(8, most)).value_or(walk_.in_flight);
     launch_.shared_bytes = launch_.scratch_bytes = Expr(0);
+    const int64_t staying = kFullGrid * kBlock / launch_.threads_x;
+    const bool stay = Turned("waves", 1, 1) && (!known || *known > staying * launch_.threads_x);
+    stay ? DealToStaying(steps, staying) : DealOnce(steps);
+  }
+
+  void DealOnce(const Expr& steps) {
+    walk_.once = true;
     launch_.grid = Expr::CeilDiv(steps, Expr(launch_.threads_x * walk_.in_flight));
     walk_.lane = absl::StrCat("(long)blockIdx.x * ", launch_.threads_x * walk_.in_flight, " + threadIdx.x");
     walk_.stride = absl::StrCat(launch_.threads_x);
+  }
+
+  // To as many blocks as a GPU has room for, each of which goes through all memory.
+  void DealToStaying(const Expr& steps, int64_t blocks) {
+    launch_.grid = Expr::Min(Expr::CeilDiv(steps, Expr(launch_.threads_x)), Expr(blocks));
+    walk_.lane = absl::StrCat("(long)blockIdx.x * ", launch_.threads_x, " + threadIdx.x");
+    walk_.stride = absl::StrCat(blocks * launch_.threads_x);
   }
 
   Walk walk_;
@@ -91,6 +107,8 @@ class FlatEmitter : public CudaSteps {
 
 }  // namespace
 
-absl::StatusOr<CudaKernel> EmitFlat(const Kernel& kernel) { return FlatEmitter(kernel).Run(); }
+absl::StatusOr<CudaKernel> EmitFlat(const Kernel& kernel, const Schedule& schedule) {
+  return FlatEmitter(kernel, schedule).Run();
+}
 
 }  // namespace preheat::codegen

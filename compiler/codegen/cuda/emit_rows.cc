@@ -18,13 +18,18 @@ namespace {
 constexpr int64_t kFewItems = 528;      // less than these leave most of a GPU idle, one warp an item
 constexpr int64_t kWarpSteps = 4;       // of a lane, when a warp takes a whole item
 constexpr int64_t kResidentWords = 40;  // registers of a thread for what it keeps of its row
+constexpr int64_t kMostThreads = 1024;
+constexpr int64_t kMostHeld = 128;
 constexpr int64_t kMostInFlight = 8;
 
 // Items whose stages are shared by the threads of a block, of a warp or of a part of one. What several stages read
 // stays in registers where the item is short enough.
 class RowEmitter : public CudaSteps {
  public:
-  explicit RowEmitter(const Kernel& kernel) : CudaSteps(kernel), outer_(kernel.outer) {}
+  RowEmitter(const Kernel& kernel, const Schedule& schedule) : CudaSteps(kernel, schedule), outer_(kernel.outer) {
+    held_ = std::clamp<int64_t>(KnobValue(schedule, "held").value_or(kResidentWords), 0, kMostHeld);
+    two_blocks_ = held_ <= kResidentWords;
+  }
 
   absl::StatusOr<CudaKernel> Run() {
     for (const Item& item : k_.order) {
@@ -89,7 +94,6 @@ class RowEmitter : public CudaSteps {
       const bool by_one = longest_ <= kWarp && std::all_of(plans_.begin(), plans_.end(),
                                                            [](const auto& plan) { return plan.second.width == 1; });
       launch_.threads_x = by_one && !few ? 1 : std::min(kWarp, PowerOfTwoFrom(longest_));
-      launch_.threads_y = kBlock / launch_.threads_x;
     } else {
       launch_.threads_x = longest_ == 0 ? kBlock : 64;
       const int64_t most_steps = few ? 1 : 4;
@@ -102,8 +106,22 @@ class RowEmitter : public CudaSteps {
       // than one large one that keeps its row.
       if (longest_ > 0 && few && Steps(longest_, 512) > 1) launch_.threads_x = 1024;
     }
+    TurnThreads(items);
     launch_.grid = Expr::CeilDiv(k_.extent, Expr(launch_.threads_y));
     if (launch_.threads_x == 1) OrderItems();
+  }
+
+  // What the schedule asks for, as far as threads have steps to do and multiprocessors blocks.
+  void TurnThreads(std::optional<int64_t> items) {
+    const int64_t chosen = launch_.threads_x, steps = longest_ > 0 ? PowerOfTwoFrom(longest_) : kMostThreads;
+    launch_.threads_x =
+        Turned("row_threads", std::max<int64_t>(1, chosen / 4), std::min({chosen * 4, steps, kMostThreads}))
+            .value_or(chosen);
+    const int64_t most_rows = std::max<int64_t>(1, items.value_or(INT32_MAX) / kProcessors);
+    const int64_t most = std::min(kMostThreads, launch_.threads_x * most_rows);
+    const int64_t threads =
+        Turned("threads", launch_.threads_x, most).value_or(launch_.threads_x > kWarp ? launch_.threads_x : kBlock);
+    launch_.threads_y = threads / launch_.threads_x;
   }
 
   // A thread an item: neighbours take those that lie side by side in memory.
@@ -154,9 +172,11 @@ class RowEmitter : public CudaSteps {
       const Span span = SpanOf(piece);
       const auto steps = StepsOf(walk, span).constant();
       const int64_t rounds = steps ? Steps(*steps, launch_.threads_x) : 0;
-      walk.once = rounds > 0 && rounds * plan.words <= kResidentWords && rounds <= 16;
+      walk.once = rounds > 0 && rounds * plan.words <= held_ && rounds <= 16;
       walk.in_flight =
-          walk.once ? rounds : std::clamp<int64_t>(16 / std::max<int64_t>(1, plan.words), 1, kMostInFlight);
+          walk.once ? rounds
+                    : Turned("steps", 1, kMostInFlight)
+                          .value_or(std::clamp<int64_t>(16 / std::max<int64_t>(1, plan.words), 1, kMostInFlight));
       EmitWalk(walk, span);
     }
     Combine(stage.accumulators);
@@ -173,27 +193,32 @@ class RowEmitter : public CudaSteps {
     if (launch_.threads_x <= kWarp) return;
     for (int a : accumulators) {
       const Accumulator& accumulator = k_.accumulators[a];
-      absl::StrAppend(&head_, "  __shared__ ", SharedType(accumulator.dtype), " red", a, "[", launch_.threads_x / kWarp,
-                      "];\n");
-      Line(absl::StrCat("if ((threadIdx.x & 31) == 0) red", a, "[threadIdx.x >> 5] = r", a, ";"));
+      absl::StrAppend(&head_, "  __shared__ ", SharedType(accumulator.dtype), " red", a, "[", Warps(), "];\n");
+      Line(absl::StrCat("if ((threadIdx.x & 31) == 0) red", a, "[", InRow("threadIdx.x >> 5"), "] = r", a, ";"));
       if (!IsArg(accumulator.op)) continue;
-      absl::StrAppend(&head_, "  __shared__ long red", a, "i[", launch_.threads_x / kWarp, "];\n");
-      Line(absl::StrCat("if ((threadIdx.x & 31) == 0) red", a, "i[threadIdx.x >> 5] = r", a, "i;"));
+      absl::StrAppend(&head_, "  __shared__ long red", a, "i[", Warps(), "];\n");
+      Line(absl::StrCat("if ((threadIdx.x & 31) == 0) red", a, "i[", InRow("threadIdx.x >> 5"), "] = r", a, "i;"));
     }
     Line("__syncthreads();");
     for (int a : accumulators) Fold(a);
+  }
+
+  int64_t Warps() const { return launch_.threads_x * launch_.threads_y / kWarp; }
+  // The place in shared memory of a row's warp, of which there are several.
+  std::string InRow(const std::string& warp) const {
+    return Shared() ? absl::StrCat("threadIdx.y * ", launch_.threads_x / kWarp, " + (", warp, ")") : warp;
   }
 
   // The warps' results in one order.
   void Fold(int a) {
     const Accumulator& accumulator = k_.accumulators[a];
     std::string type(CType(accumulator.dtype));
-    Line(absl::StrCat("r", a, " = (", type, ")red", a, "[0];"));
-    if (IsArg(accumulator.op)) Line(absl::StrCat("r", a, "i = red", a, "i[0];"));
+    Line(absl::StrCat("r", a, " = (", type, ")red", a, "[", InRow("0"), "];"));
+    if (IsArg(accumulator.op)) Line(absl::StrCat("r", a, "i = red", a, "i[", InRow("0"), "];"));
     Line("#pragma unroll");
     Open(absl::StrCat("for (int w = 1; w < ", launch_.threads_x / kWarp, "; ++w)"));
-    Line(absl::StrCat("const ", type, " o = (", type, ")red", a, "[w];"));
-    if (IsArg(accumulator.op)) Line(absl::StrCat("const long oi = red", a, "i[w];"));
+    Line(absl::StrCat("const ", type, " o = (", type, ")red", a, "[", InRow("w"), "];"));
+    if (IsArg(accumulator.op)) Line(absl::StrCat("const long oi = red", a, "i[", InRow("w"), "];"));
     Accumulate(a, "o", "oi");
     Close();
   }
@@ -202,11 +227,14 @@ class RowEmitter : public CudaSteps {
   std::map<const Stage*, StagePlan> plans_;
   int64_t longest_ = 1;  // steps of the longest stage; 0: not known
   int64_t words_ = 0;    // registers that a step's vectors take, at most
+  int64_t held_ = 0;     // registers of a thread for what it keeps of its row
   CudaLaunch launch_;
 };
 
 }  // namespace
 
-absl::StatusOr<CudaKernel> EmitRows(const Kernel& kernel) { return RowEmitter(kernel).Run(); }
+absl::StatusOr<CudaKernel> EmitRows(const Kernel& kernel, const Schedule& schedule) {
+  return RowEmitter(kernel, schedule).Run();
+}
 
 }  // namespace preheat::codegen

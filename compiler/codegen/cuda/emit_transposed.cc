@@ -23,7 +23,10 @@ constexpr int64_t kStaticBytes = 40 << 10;
 // along the slow one, by vectors, and read from there across.
 class TransposedEmitter : public CudaSteps {
  public:
-  explicit TransposedEmitter(const Kernel& kernel) : CudaSteps(kernel) {}
+  TransposedEmitter(const Kernel& kernel, const Schedule& schedule)
+      : CudaSteps(kernel, schedule),
+        side_(Turned("block", 16, 2 * kTransposeBlock).value_or(kTransposeBlock)),
+        threads_(Turned("threads", 64, 512).value_or(kBlock)) {}
 
   absl::StatusOr<CudaKernel> Run() {
     if (!FindTiles()) return absl::UnimplementedError("nothing is transposed");
@@ -31,7 +34,7 @@ class TransposedEmitter : public CudaSteps {
     for (const Tile& tile : tiles_) Fill(tile);
     Line("__syncthreads();");
     EmitAcross();
-    launch_.threads_x = kBlock;
+    launch_.threads_x = threads_;
     launch_.grid = k_.extent;
     launch_.shared_bytes = launch_.scratch_bytes = Expr(0);
     return Finish(launch_);
@@ -45,9 +48,9 @@ class TransposedEmitter : public CudaSteps {
   };
 
   // An odd number of words between rows: neighbours down a column are in other banks.
-  static int64_t Pitch(DType dtype) {
+  int64_t Pitch(DType dtype) const {
     const int64_t bytes = ir::DTypeSize(dtype);
-    return kTransposeBlock + std::max<int64_t>(1, 4 / bytes);
+    return side_ + std::max<int64_t>(1, 4 / bytes);
   }
 
   bool FindTiles() {
@@ -59,8 +62,7 @@ class TransposedEmitter : public CudaSteps {
     if (stage_ == nullptr || stage_->loops.size() != 2 || stage_->pieces.size() != 1) return false;
     for (const Loop& loop : stage_->loops) {
       auto most = loop.size.constant();
-      if (loop.var.size() < 2 || loop.var.substr(loop.var.size() - 2) != "_i" || (most && *most > kTransposeBlock))
-        return false;
+      if (loop.var.size() < 2 || loop.var.substr(loop.var.size() - 2) != "_i" || (most && *most > side_)) return false;
     }
     // The loop that the stores run along is walked fastest.
     const auto& stores = stage_->pieces[0].stores;
@@ -77,7 +79,7 @@ class TransposedEmitter : public CudaSteps {
       auto along = schedule::LinearIn(stmt.index, fast_.var);
       if (!along || along->first == Expr(0) || along->first == Expr(1)) continue;
       const DType dtype = k_.buffers[stmt.buffer].dtype;
-      const int64_t more = ir::DTypeSize(dtype) * kTransposeBlock * Pitch(dtype);
+      const int64_t more = ir::DTypeSize(dtype) * side_ * Pitch(dtype);
       if (bytes + more > kStaticBytes) continue;
       bytes += more;
       tiles_.push_back({s, FillWidth(stmt), Pitch(dtype)});
@@ -123,13 +125,13 @@ class TransposedEmitter : public CudaSteps {
     const Stmt& stmt = k_.stmts[tile.load];
     const DType dtype = k_.buffers[stmt.buffer].dtype;
     const std::string type(StorageType(dtype)), name = absl::StrCat("tile", tile.load);
-    absl::StrAppend(&head_, "  __shared__ __align__(16) ", type, " ", name, "[", kTransposeBlock * tile.pitch, "];\n");
+    absl::StrAppend(&head_, "  __shared__ __align__(16) ", type, " ", name, "[", side_ * tile.pitch, "];\n");
     const int64_t bytes = ir::DTypeSize(dtype), width = tile.width;
     // Enough threads along a row for a whole one; rows below each other.
-    const int64_t across = kTransposeBlock / width, down = kBlock / across;
+    const int64_t across = side_ / width, down = threads_ / across;
     if (stmt.predicate >= 0) OpenIf(Ref(stmt.predicate));
     Line("#pragma unroll");
-    Open(absl::StrCat("for (int k = 0; k < ", kTransposeBlock / down, "; ++k)"));
+    Open(absl::StrCat("for (int k = 0; k < ", std::max<int64_t>(1, side_ / down), "; ++k)"));
     Line(absl::StrCat("const int down = k * ", down, " + threadIdx.x / ", across, ", across = threadIdx.x % ", across,
                       " * ", width, ";"));
     OpenIf("down < fast_size && across < slow_size");
@@ -176,11 +178,13 @@ class TransposedEmitter : public CudaSteps {
     walk.inner = fast_.var;
     walk.width = ChooseWidth(fast_.var, {&span}, {fast_.size});
     walk.lane = "threadIdx.x";
-    walk.stride = absl::StrCat(kBlock);
-    walk.in_flight = walk.width > 1 ? 2 : 4;
+    walk.stride = absl::StrCat(threads_);
+    walk.in_flight = Turned("steps", 1, 8).value_or(walk.width > 1 ? 2 : 4);
     EmitWalk(walk, span);
   }
 
+  const int64_t side_;  // of a block, in elements
+  const int64_t threads_;
   const Stage* stage_ = nullptr;
   Loop fast_, slow_;
   std::vector<Tile> tiles_;
@@ -189,6 +193,8 @@ class TransposedEmitter : public CudaSteps {
 
 }  // namespace
 
-absl::StatusOr<CudaKernel> EmitTransposed(const Kernel& kernel) { return TransposedEmitter(kernel).Run(); }
+absl::StatusOr<CudaKernel> EmitTransposed(const Kernel& kernel, const Schedule& schedule) {
+  return TransposedEmitter(kernel, schedule).Run();
+}
 
 }  // namespace preheat::codegen
