@@ -67,6 +67,24 @@ TEST(Inputs, AreTheSameOnEveryMachine) {
   EXPECT_NE((*GenerateInputs(p, other))[0].bytes, (*inputs)[0].bytes);
 }
 
+// Several threads write the first, one the second, whose rows have a gap between them.
+TEST(Inputs, LargeTensorsAreTheSameHoweverTheyAreWritten) {
+  constexpr int64_t kRows = 3, kSize = (1 << 22) + 5;
+  HostTensor tensors[2];
+  for (int64_t gap : {0, 1}) {
+    AtenProgram p;
+    AddInput(p, DType::kBF16, {kRows, kSize});
+    p.values[0].type.strides = {kSize + gap, 1};
+    auto inputs = GenerateInputs(p, {});
+    ASSERT_TRUE(inputs.ok()) << inputs.status();
+    tensors[gap] = std::move((*inputs)[0]);
+  }
+  for (int64_t row = 0; row < kRows; ++row) {
+    const char *dense = &tensors[0].bytes[2 * row * kSize], *apart = &tensors[1].bytes[2 * row * (kSize + 1)];
+    EXPECT_EQ(std::memcmp(dense, apart, 2 * kSize), 0) << "row " << row;
+  }
+}
+
 TEST(Inputs, FloatsAreNormal) {
   AtenProgram p;
   AddInput(p, DType::kF64, {100000});
