@@ -370,12 +370,13 @@ TEST(Providers, InfinitiesStay) {
   }
 }
 
-// A 3 by 3 convolution of images with `in` channels, everything row-major.
-CallSpec RowMajorConvolution(int64_t in) {
+// A 3 by 3 convolution of images with `in` channels a group, everything row-major.
+CallSpec RowMajorConvolution(int64_t in, int64_t groups = 1) {
   const int32_t f32 = static_cast<int32_t>(DType::kF32);
   CallSpec call;
   call.op = PREHEAT_LIB_CONV;
-  call.operands[0] = {f32, {2, in, 10, 10}, {100 * in, 100, 10, 1}};
+  call.groups = groups;
+  call.operands[0] = {f32, {2, in * groups, 10, 10}, {100 * in * groups, 100, 10, 1}};
   call.operands[1] = {f32, {32, in, 3, 3}, {9 * in, 9, 3, 1}};
   call.result = {f32, {2, 32, 10, 10}, {3200, 100, 10, 1}};
   call.stride = {1, 1}, call.padding = {1, 1}, call.dilation = {1, 1};
@@ -394,17 +395,19 @@ double ErrorOf(const HostData& result, const NaiveResult& want) {
 // One sum over all 9 * 256 products is 5.8e-7 off, sums over 16 channels each are 1.7e-7.
 TEST(Providers, RowMajorConvolutionsSumChannelsInBlocks) {
   if (ProviderNames().front() != "onednn" || !HostHas("x86-64-v4")) GTEST_SKIP() << "AVX-512 and oneDNN only";
-  const CallSpec call = RowMajorConvolution(256);
-  Random random(1);
-  std::normal_distribution<double> normal;
-  HostData a(call.operands[0]), b(call.operands[1]), result(call.result);
-  for (int64_t i = 0; i < 2 * 256 * 100; ++i) a.Set(i, normal(random));
-  for (int64_t i = 0; i < 32 * 256 * 9; ++i) b.Set(i, normal(random) / std::sqrt(256 * 9));
-  absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = Prepare(call, "");
-  ASSERT_TRUE(prepared.ok()) << prepared.status();
-  EXPECT_EQ((*prepared)->provider(), "onednn");
-  RunOnce(**prepared, a, b, {}, result);
-  EXPECT_LT(ErrorOf(result, Naive(call, a, b, {})), 2.5e-7);
+  for (int64_t groups : {1, 2}) {
+    const CallSpec call = RowMajorConvolution(256, groups);
+    Random random(1);
+    std::normal_distribution<double> normal;
+    HostData a(call.operands[0]), b(call.operands[1]), result(call.result);
+    for (int64_t i = 0; i < call.operands[0].elements(); ++i) a.Set(i, normal(random));
+    for (int64_t i = 0; i < call.operands[1].elements(); ++i) b.Set(i, normal(random) / std::sqrt(256 * 9));
+    absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = Prepare(call, "");
+    ASSERT_TRUE(prepared.ok()) << prepared.status();
+    EXPECT_EQ((*prepared)->provider(), "onednn");
+    RunOnce(**prepared, a, b, {}, result);
+    EXPECT_LT(ErrorOf(result, Naive(call, a, b, {})), 2.5e-7) << groups;
+  }
 }
 
 // With what follows them, an image of few channels, and a residual that lies otherwise.

@@ -76,13 +76,13 @@ void AnyActivations(Geometry& g, const preheat_lib_tensor& x, const preheat_lib_
 
 // Row-major activations are copied in any case. In blocks of a vector's channels that is cheap, and the kernels for
 // them sum each block by itself: over 128 channels the result is 2.6 times nearer to the exact one than that of the
-// kernels for channels last, which oneDNN 2.6 would choose, in the same time. Other numbers of channels would be
-// padded.
+// kernels for channels last, which oneDNN 2.6 would choose, in the same time. Other numbers of channels, in
+// all or in a group, would be padded.
 bool FillsBlocks(const preheat_lib_call& call) {
   constexpr int64_t kBlock = 16, kFewChannels = 3;
-  const int64_t in = call.operands[0].sizes[1], out = call.result.sizes[1];
-  return call.groups == 1 && TypeOf(call.result.dtype) == dnnl::memory::data_type::f32 && out % kBlock == 0 &&
-         (in % kBlock == 0 || in <= kFewChannels);
+  const int64_t in = call.operands[0].sizes[1] / call.groups, out = call.result.sizes[1] / call.groups;
+  return TypeOf(call.result.dtype) == dnnl::memory::data_type::f32 && out % kBlock == 0 &&
+         (in % kBlock == 0 || (in <= kFewChannels && call.groups == 1));
 }
 
 // An image of few channels stays row-major.
