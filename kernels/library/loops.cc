@@ -14,6 +14,7 @@
 #include "kernels/library/gemm.h"
 #include "kernels/library/half.h"
 #include "kernels/library/micro_kernel.h"
+#include "kernels/library/nine_pixels.h"
 #include "kernels/library/pointwise.h"
 #include "kernels/library/pointwise_grad.h"
 
@@ -353,6 +354,7 @@ class Loops : public Provider {
     if (call.op == PREHEAT_LIB_ATTENTION_GRAD) return PrepareAttentionGrad(call);
     if (IsPointwise(call)) return PreparePointwise(call);
     if (IsPointwiseGrad(call)) return PreparePointwiseGrad(call);
+    if (IsNinePixels(call)) return PrepareNinePixels(call);
     switch (static_cast<DType>(call.result.dtype)) {
       case DType::kU8: return Make<uint8_t, uint32_t>(call);
       case DType::kI8: return Make<int8_t, uint32_t>(call);

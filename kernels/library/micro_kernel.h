@@ -110,6 +110,42 @@ struct PointwiseGradKernel {
   Finish finish[kMaxRows][kMaxColumns];
 };
 
+// The parts of nine_pixels.h.
+struct NinePixelKernel {
+  struct Block {
+    int64_t channels;
+    const float* a;  // filters: a[i * lda + channel * 9 + tap]
+    int64_t lda;
+    const float* b;  // b[channel * `channel` + line[y] + x * shift + position] for tap (y, x)
+    int64_t channel, shift;
+    int64_t line[3];
+    float* c;  // need not be aligned
+    int64_t ldc;
+    bool adds;  // to c
+  };
+  using Run = void (*)(const Block& block);
+  // Lines of some channels as the columns of windows see them: for i in [0, size)
+  //   to[channel * 3 * shift + x * shift + above + line * ldt + i] = from[channel * ldc + line * ldf + i * stride + x],
+  // for x of 0 and 2 zero where masks[x / 2 * ldm + i] is 0 and not -1. The first `above` places are zeros, so are
+  // those `below` from `above + inside` on. Up to the next whole vector values are read, and written after the end.
+  struct Lines {
+    int64_t channels, count, size, above, inside, below;
+    const float* from;
+    int64_t ldc, ldf;
+    const int32_t* masks;  // aligned, as ldm is
+    int64_t ldm;
+    float* to;
+    int64_t ldt, shift;
+  };
+  using Spread = void (*)(const Lines& lines);
+  static constexpr int kMaxRows = 12, kMaxVectors = 3, kMaxLanes = 16, kMaxStride = 2;
+
+  int lanes, narrow_lanes;
+  int mr[kMaxVectors];             // the most rows of c, by vectors of positions - 1
+  Run run[kMaxRows][kMaxVectors];  // by rows - 1, vectors - 1
+  Spread spread[kMaxStride][2];    // by stride - 1; in narrow vectors or in whole ones
+};
+
 struct MicroKernels {
   MicroKernel<float> f32;
   MicroKernel<double> f64;
@@ -120,6 +156,7 @@ struct MicroKernels {
   AttentionKernel attention;
   PointwiseKernel pointwise;
   PointwiseGradKernel pointwise_grad;
+  NinePixelKernel nine_pixels;
 };
 
 extern const MicroKernels kMicroKernelsV2;

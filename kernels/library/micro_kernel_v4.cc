@@ -4,16 +4,19 @@
 #define PREHEAT_POINTWISE_ROWS 6
 #define PREHEAT_GRAD_ROWS 6
 #define PREHEAT_GRAD_COLUMNS 4
+#define PREHEAT_NINE_PIXELS_TILE 12
 #include "kernels/library/micro_kernel_body.h"
 // After it, whose RunRows it uses.
 #include "kernels/library/attention_kernel_body.h"
 #include "kernels/library/pointwise_grad_kernel_body.h"
 #include "kernels/library/pointwise_kernel_body.h"
+// After it, whose vectors it uses.
+#include "kernels/library/nine_pixels_kernel_body.h"
 
 namespace preheat::library {
 
-const MicroKernels kMicroKernelsV4 = {Kernel<float>(),    Kernel<double>(), Kernel<uint32_t>(),
-                                      Kernel<uint64_t>(), OfRows<float>(),  OfRows<double>(),
-                                      Attention(),        Pointwise(),      PointwiseGrad()};
+const MicroKernels kMicroKernelsV4 = {Kernel<float>(), Kernel<double>(), Kernel<uint32_t>(), Kernel<uint64_t>(),
+                                      OfRows<float>(), OfRows<double>(), Attention(),        Pointwise(),
+                                      PointwiseGrad(), NinePixels()};
 
 }  // namespace preheat::library

@@ -8,6 +8,7 @@
 #include "kernels/library/epilogue_pass.h"
 #include "kernels/library/exchanged_operands.h"
 #include "kernels/library/loops.h"
+#include "kernels/library/nine_pixels.h"
 #include "kernels/library/plugin.h"
 #include "kernels/library/pointwise.h"
 #include "kernels/library/pointwise_grad.h"
@@ -57,13 +58,18 @@ bool FiltersOutweigh(const CallSpec& call) {
   return positions <= kPositions && 2 * positions <= outputs && many;
 }
 
+// Epilogues that oneDNN has vectors for, and the own loops have not.
+bool HasVectorsOfOneDnn(const CallSpec& call) {
+  for (const EpilogueSpec& step : call.epilogue) {
+    if (step.op > PREHEAT_LIB_RELU) return true;
+  }
+  return false;
+}
+
 // Row-major images, which oneDNN copies before and after: with windows of one pixel, the copies take as long as the
 // product or longer where either side has few channels.
 bool CopiesOutweigh(const CallSpec& call) {
-  if (call.frozen[1] || !IsPointwise(call)) return false;
-  for (const EpilogueSpec& step : call.epilogue) {
-    if (step.op > PREHEAT_LIB_RELU) return false;  // oneDNN's are vectors
-  }
+  if (call.frozen[1] || !IsPointwise(call) || HasVectorsOfOneDnn(call)) return false;
   constexpr int64_t kPositions = 32;  // fewer leave vectors half empty
   return call.result.elements() >= kPositions * call.result.sizes[1];
 }
@@ -82,9 +88,31 @@ bool GradCopiesOutweigh(const CallSpec& call) {
   return positions >= kManyPositions || least <= kFewChannels || (least <= kSomeChannels && fits);
 }
 
+// Row-major images under windows of nine pixels. oneDNN copies them to blocks of 16 channels, and those fill its
+// vectors or do not; the own vectors hold positions.
+bool NineCopiesOutweigh(const CallSpec& call) {
+  if (call.frozen[1] || !IsNinePixels(call) || HasVectorsOfOneDnn(call)) return false;
+  constexpr int64_t kVector = 16, kFewChannels = 32, kSomeChannels = 64, kSomePositions = 196, kManyPositions = 1024;
+  constexpr int64_t kWorthTurning = 256, kWorthNoCopy = 7 << 19;  // positions; elements
+  const TensorSpec &x = call.operands[0], &y = call.result;
+  const int64_t in = x.sizes[1] / call.groups, out = y.sizes[1] / call.groups, positions = y.sizes[2] * y.sizes[3];
+  if (call.groups > 1 && in == 1) return false;
+  const bool forward = call.op == PREHEAT_LIB_CONV;
+  if (in % kVector != 0 || out % kVector != 0) {
+    if (!forward && positions * y.sizes[0] < kWorthTurning) return false;  // filters are copied for a gradient
+    return in <= kFewChannels || (in <= kSomeChannels && positions >= kSomePositions);
+  }
+  if (positions % kVector != 0 || in > kFewChannels) return false;
+  if (forward && x.elements() + y.elements() >= kWorthNoCopy) return true;
+  if (out > kFewChannels) return false;
+  if (in <= kVector || call.groups > 1) return positions >= (forward && in > kVector ? kWorthTurning : kManyPositions);
+  return false;
+}
+
 Prepared FirstThatTakes(const CallSpec& call, absl::string_view preferred) {
   if (call.op >= PREHEAT_LIB_ATTENTION) return LoopsProvider().Prepare(call);
-  const bool outweighs = FiltersOutweigh(call) || CopiesOutweigh(call) || GradCopiesOutweigh(call);
+  const bool outweighs =
+      FiltersOutweigh(call) || CopiesOutweigh(call) || GradCopiesOutweigh(call) || NineCopiesOutweigh(call);
   if (preferred.empty() && outweighs) preferred = LoopsProvider().name();
   for (const bool asked : {true, false}) {
     for (const Row& row : Table()) {

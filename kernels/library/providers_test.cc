@@ -669,6 +669,140 @@ TEST(Providers, PointwiseGradientsByTheFiltersGoToTheOwnLoopsWhereImagesWouldBeC
   FilledAndRun(call, &want, "onednn");
 }
 
+// A convolution by windows of nine pixels of row-major images, or its gradient by the input.
+CallSpec NinePixels(int32_t op, std::vector<int64_t> image, int64_t out, int64_t groups, int64_t stride = 1,
+                    int64_t padding = 1) {
+  const auto row_major = [](std::vector<int64_t> sizes) {
+    TensorSpec t{static_cast<int32_t>(DType::kF32), std::move(sizes), {1, 1, 1, 1}};
+    for (int d = 3; d > 0; --d) t.strides[d - 1] = t.strides[d] * t.sizes[d];
+    return t;
+  };
+  const auto high = [&](int64_t size) { return (size + 2 * padding - 3) / stride + 1; };
+  CallSpec call;
+  call.op = op;
+  call.operands[0] = row_major(image);
+  call.operands[1] = row_major({out, image[1] / groups, 3, 3});
+  call.result = row_major({image[0], out, high(image[2]), high(image[3])});
+  if (op == PREHEAT_LIB_CONV_GRAD_INPUT) std::swap(call.operands[0], call.result);
+  call.stride = {stride, stride}, call.padding = {padding, padding}, call.dilation = {1, 1};
+  call.groups = groups;
+  return call;
+}
+
+// Groups of every size, bands that are whole vectors and others, lines shorter than a vector and longer.
+TEST(Providers, NinePixelConvolutionsComputeTheDefinition) {
+  const std::vector<std::vector<int64_t>> images = {{2, 24, 7, 7}, {1, 24, 14, 14}, {3, 24, 4, 4}, {1, 24, 3, 41}};
+  for (const std::vector<int64_t>& image : images) {
+    for (int64_t groups : {1, 3, 8}) {
+      for (int64_t out : {groups, 5 * groups, 13 * groups}) {
+        JudgeOwn(NinePixels(PREHEAT_LIB_CONV, image, out, groups));
+        JudgeOwn(NinePixels(PREHEAT_LIB_CONV_GRAD_INPUT, image, out, groups));
+      }
+    }
+  }
+  JudgeOwn(NinePixels(PREHEAT_LIB_CONV, {1, 64, 13, 64}, 3, 1));  // in several bands
+}
+
+// Lines of even and odd lengths, with and without padding; the image's ends are read in whole vectors.
+TEST(Providers, StridedNinePixelConvolutionsComputeTheDefinition) {
+  const std::vector<std::vector<int64_t>> images = {{2, 6, 8, 8},   {1, 6, 14, 14}, {3, 6, 9, 9},
+                                                    {1, 3, 20, 70}, {1, 6, 64, 33}, {1, 3, 99, 65}};
+  for (const std::vector<int64_t>& image : images) {
+    for (int64_t padding : {0, 1}) {
+      JudgeOwn(NinePixels(PREHEAT_LIB_CONV, image, 12, 3, 2, padding));
+      JudgeOwn(NinePixels(PREHEAT_LIB_CONV, image, 12, 1, 1, padding));
+    }
+    JudgeOwn(NinePixels(PREHEAT_LIB_CONV_GRAD_INPUT, image, 12, 3, 1, 2));
+    CallSpec call = NinePixels(PREHEAT_LIB_CONV, image, 12, 3, 2);
+    call.stride = {1, 2};
+    call.result.sizes[2] = image[2];
+    call.result.strides[1] = call.result.sizes[2] * call.result.sizes[3];
+    call.result.strides[0] = 12 * call.result.strides[1];
+    JudgeOwn(call);
+  }
+}
+
+// Parts of larger tensors, one image for all, filters in another order, fewer results than windows; what follows.
+TEST(Providers, NinePixelConvolutionsOfAnyStridesComputeTheDefinition) {
+  for (int32_t op : {PREHEAT_LIB_CONV, PREHEAT_LIB_CONV_GRAD_INPUT}) {
+    for (int64_t gap : {0, 3}) {
+      CallSpec call = NinePixels(op, {3, 20, 9, 9}, 12, 4);
+      for (TensorSpec* t : {&call.operands[0], &call.result}) {
+        t->strides[1] += gap;
+        t->strides[0] = gap == 0 && t == &call.operands[0] ? 0 : t->strides[1] * t->sizes[1] + gap;
+      }
+      if (gap == 0) call.operands[1].strides = {45, 1, 15, 5};
+      TensorSpec& y = op == PREHEAT_LIB_CONV ? call.result : call.operands[0];
+      y.sizes[3] = 8, y.strides[2] = 8;
+      call.epilogue = {{PREHEAT_LIB_BIAS, {call.result.dtype, {call.result.sizes[1]}, {gap}}}, {PREHEAT_LIB_RELU, {}}};
+      SCOPED_TRACE(Describe(call));
+      NaiveResult want;
+      Judge(call, FilledAndRun(call, &want, "loops", "loops"), want);
+    }
+  }
+}
+
+TEST(Providers, NinePixelConvolutionsDoNotDependOnThreads) {
+  for (int32_t op : {PREHEAT_LIB_CONV, PREHEAT_LIB_CONV_GRAD_INPUT}) {
+    const bool forward = op == PREHEAT_LIB_CONV;
+    const CallSpec call = NinePixels(op, {1, forward ? 63 : 3, 13, 64}, forward ? 3 : 63, 1);
+    NaiveResult want;
+    const HostData result = FilledAndRun(call, &want);
+    for (int threads : {1, 2, 3, 7, 64}) {
+      const ThreadLimit limit(threads);
+      EXPECT_EQ(FilledAndRun(call, &want).bytes, result.bytes) << threads << " threads";
+    }
+  }
+}
+
+// A value beside the image, which a whole vector reads too, must not become NaN or a part of the result.
+TEST(Providers, NinePixelConvolutionsKeepInfinitiesApart) {
+  for (int64_t stride : {1, 2}) {
+    const CallSpec call = NinePixels(PREHEAT_LIB_CONV, {2, 4, 9, 9}, 4, 2, stride);
+    HostData x(call.operands[0]), w(call.operands[1]), result(call.result);
+    for (int64_t i = 0; i < call.operands[0].elements(); ++i) x.Set(i, i % 9 == 8 || i % 81 >= 72 ? INFINITY : 1);
+    for (int64_t i = 0; i < call.operands[1].elements(); ++i) w.Set(i, 1);
+    absl::StatusOr<std::unique_ptr<PreparedCall>> prepared = Prepare(call, "loops");
+    ASSERT_TRUE(prepared.ok()) << prepared.status();
+    RunOnce(**prepared, x, w, {}, result);
+    const int64_t size = call.result.sizes[2];
+    for (int64_t i = 0; i < call.result.elements(); ++i) {
+      const bool last = i % size == size - 1 || i / size % size == size - 1;
+      const bool next = stride == 1 && (i % size == size - 2 || i / size % size == size - 2);
+      EXPECT_EQ(result.Get(i) == INFINITY, last || next) << i;
+    }
+  }
+}
+
+// One sum over 288 products is 3e-7 off.
+TEST(Providers, NinePixelConvolutionsSumInBlocks) {
+  for (int32_t op : {PREHEAT_LIB_CONV, PREHEAT_LIB_CONV_GRAD_INPUT}) {
+    const CallSpec call = NinePixels(op, {1, 64, 16, 16}, 64, 2);
+    NaiveResult want;
+    const HostData result = FilledAndRun(call, &want, "loops", "loops");
+    EXPECT_LT(ErrorOf(result, want), 1.1e-7 * std::sqrt(288));
+  }
+}
+
+// Where oneDNN's vectors of channels would not be full, or images are large.
+TEST(Providers, NinePixelConvolutionsGoToTheOwnLoopsWhereTheyAreFaster) {
+  if (ProviderNames().front() != "onednn") GTEST_SKIP() << "oneDNN only";
+  NaiveResult want;
+  FilledAndRun(NinePixels(PREHEAT_LIB_CONV, {1, 24, 7, 7}, 24, 3), &want, "loops");
+  FilledAndRun(NinePixels(PREHEAT_LIB_CONV, {1, 24, 7, 7}, 24, 24), &want, "onednn");
+  FilledAndRun(NinePixels(PREHEAT_LIB_CONV, {1, 3, 20, 20}, 16, 1, 2), &want, "loops");
+  FilledAndRun(NinePixels(PREHEAT_LIB_CONV, {1, 60, 7, 7}, 8, 1), &want, "onednn");
+  FilledAndRun(NinePixels(PREHEAT_LIB_CONV, {1, 60, 14, 14}, 8, 1), &want, "loops");
+  FilledAndRun(NinePixels(PREHEAT_LIB_CONV, {1, 64, 16, 16}, 64, 2), &want, "loops");
+  FilledAndRun(NinePixels(PREHEAT_LIB_CONV, {1, 64, 14, 14}, 64, 2), &want, "onednn");
+  FilledAndRun(NinePixels(PREHEAT_LIB_CONV, {1, 32, 16, 16}, 32, 1), &want, "onednn");
+  FilledAndRun(NinePixels(PREHEAT_LIB_CONV_GRAD_INPUT, {1, 24, 7, 7}, 24, 3), &want, "onednn");
+  FilledAndRun(NinePixels(PREHEAT_LIB_CONV_GRAD_INPUT, {1, 24, 16, 16}, 24, 3), &want, "loops");
+  CallSpec call = NinePixels(PREHEAT_LIB_CONV, {1, 24, 7, 7}, 24, 3);
+  call.frozen[1] = true;
+  FilledAndRun(call, &want, "onednn");
+}
+
 // Filters that are copied in every call: the own loops read them as they lie, but not where every channel has its own.
 TEST(Providers, FewPositionsGoToTheOwnLoopsUnlessInGroups) {
   const int32_t f32 = static_cast<int32_t>(DType::kF32);
