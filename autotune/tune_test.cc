@@ -57,9 +57,13 @@ TuneOptions Options(int64_t rows = 64, int64_t inner = 512, int64_t columns = 96
   return options;
 }
 
-TEST(Search, CandidatesAreDifferentKernelsAndFew) {
+class Search : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Targets, Search, ::testing::Values("", "cuda:sm_90"));  // empty: this CPU
+
+TEST_P(Search, CandidatesAreDifferentKernelsAndFew) {
   Canonical program = Program();
   CompileOptions options = Options().compile;
+  if (*GetParam() != 0) options.target = GetParam();
   auto base = MakeDraft(program, options);
   ASSERT_TRUE(base.ok()) << base.status();
   ASSERT_EQ(base->built.sites.size(), 3u);  // a product and two kernels

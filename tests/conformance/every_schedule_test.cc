@@ -1,14 +1,18 @@
 // Every schedule that makes another kernel computes what the evaluator does, at any address.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/codegen/target.h"
 #include "compiler/draft.h"
 #include "compiler/ir/parse.h"
 #include "tests/conformance/check_graph.h"
+#include "tests/conformance/random_graph.h"
 #include "tests/conformance/schedule_programs.h"
 
 namespace preheat {
@@ -16,6 +20,9 @@ namespace {
 
 using testing::ScheduleProgram;
 using testing::Target;
+
+// Of library calls: what a library proposes or provides differs from machine to machine.
+bool IsOfCalls(const codegen::Knob& knob) { return knob.name == "algorithm" || knob.name == "provider"; }
 
 class EverySchedule : public ::testing::TestWithParam<int> {};
 
@@ -31,6 +38,27 @@ TEST_P(EverySchedule, ComputesTheSame) {
 INSTANTIATE_TEST_SUITE_P(Programs, EverySchedule,
                          ::testing::Range(0, static_cast<int>(testing::SchedulePrograms().size())));
 
+// PREHEAT_FUZZ_SEEDS sets how many programs are tried.
+TEST(RandomSchedules, OfRandomProgramsAgreeWithTheEvaluator) {
+  const char* asked = std::getenv("PREHEAT_FUZZ_SEEDS");
+  const int count = asked != nullptr ? std::atoi(asked) : 40;
+  const char* first = std::getenv("PREHEAT_FUZZ_FIRST");
+  const int start = first != nullptr ? std::atoi(first) : 0;
+  for (int seed = start; seed < start + count && !HasFailure(); ++seed) {
+    std::mt19937 random(static_cast<uint32_t>(seed));
+    codegen::Schedule schedule;
+    for (const codegen::Knob& knob : codegen::Knobs()) {
+      const bool turned = knob.device == DeviceKindOf(Target()) && random() % 2 == 0;
+      if (turned && !IsOfCalls(knob)) schedule[knob.name] = knob.values[random() % knob.values.size()];
+    }
+    SCOPED_TRACE(absl::StrCat("seed ", seed, ": ", codegen::ScheduleText(schedule)));
+    ir::SymbolValues symbols;
+    if (seed % 3 == 0) symbols["d0"] = 1 + seed % 20;
+    testing::Check(testing::RandomGraph(1000 + seed, 4 + seed % 24, seed % 3 == 0), symbols, seed, /*unaligned=*/false,
+                   {schedule, {}, {}});
+  }
+}
+
 // A knob that turns nothing is no candidate of anybody.
 TEST(EveryScheduleOfAGpu, EachKnobTurnsSomething) {
   std::set<std::string> turned;
@@ -40,7 +68,7 @@ TEST(EveryScheduleOfAGpu, EachKnobTurnsSomething) {
     }
   }
   for (const codegen::Knob& knob : codegen::Knobs()) {
-    if (knob.device != DeviceKind::kCuda || knob.name == "algorithm") continue;
+    if (knob.device != DeviceKind::kCuda || IsOfCalls(knob)) continue;
     for (const std::string& value : knob.values) {
       const std::string text = codegen::ScheduleText({{knob.name, value}});
       EXPECT_EQ(turned.count(text), 1u) << text;

@@ -94,6 +94,17 @@ output %y)";
   }
 }
 
+// One piece is as long as a block of threads, the other needs two of them.
+TEST(ScheduleShapes, PiecesOfOneBlockAndOfTwo) {
+  CheckAs(R"(
+%x = input user f32[16, 64]
+%y = input user f32[16, 32]
+%c = concat(%x, %y) {dim = 1}
+%n = neg(%c)
+output %n)",
+          {});
+}
+
 // Softmax: what its stages read stays in registers, or does not.
 TEST(ScheduleShapes, Rows) {
   const char* text = R"(

@@ -21,11 +21,13 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <regex>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -360,6 +362,45 @@ int nvrtcGetProgramLog(void* program, char* log) {
 }
 
 // --- The driver ---
+
+}  // extern "C"
+
+namespace {
+
+// Memory at multiples of 256 between two pages that nobody may touch: what is written past its end, but for what such a
+// multiple leaves, ends the program.
+class GuardedMemory {
+ public:
+  static char* Make(size_t bytes) {
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE)), kept = (bytes + 255) / 256 * 256;
+    const size_t usable = (kept + page - 1) / page * page, mapped = usable + 2 * page;
+    void* pages = mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) return nullptr;
+    char* begin = static_cast<char*>(pages);
+    if (mprotect(begin + page, usable, PROT_READ | PROT_WRITE) != 0) return munmap(pages, mapped), nullptr;
+    char* data = begin + page + usable - kept;
+    std::lock_guard<std::mutex> lock(mutex_);
+    return All()[data] = {pages, mapped}, data;
+  }
+  static void Free(char* data) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto found = All().find(data);
+    if (found == All().end()) return;
+    munmap(found->second.first, found->second.second);
+    All().erase(found);
+  }
+
+ private:
+  static std::map<char*, std::pair<void*, size_t>>& All() {
+    static auto* all = new std::map<char*, std::pair<void*, size_t>>;
+    return *all;
+  }
+  static inline std::mutex mutex_;
+};
+
+}  // namespace
+
+extern "C" {
 int cuInit(unsigned) { return 0; }
 int cuDeviceGet(int* device, int) { return *device = 0, 0; }
 int cuDeviceGetCount(int* count) { return *count = 1, 0; }
@@ -375,12 +416,12 @@ int cuCtxGetDevice(int* device) { return *device = 0, 0; }
 int cuCtxPushCurrent_v2(void*) { return 0; }
 int cuCtxPopCurrent_v2(void**) { return 0; }
 int cuMemAlloc_v2(uint64_t* memory, size_t bytes) {
-  void* made = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  char* made = GuardedMemory::Make(bytes);
   if (made == nullptr) return 2;
   std::memset(made, 0x7b, bytes);
   return *memory = reinterpret_cast<uint64_t>(made), 0;
 }
-int cuMemFree_v2(uint64_t memory) { return std::free(reinterpret_cast<void*>(memory)), 0; }
+int cuMemFree_v2(uint64_t memory) { return GuardedMemory::Free(reinterpret_cast<char*>(memory)), 0; }
 int cuMemHostAlloc(void** memory, size_t bytes, unsigned) { return *memory = std::malloc(bytes), 0; }
 int cuMemFreeHost(void* memory) { return std::free(memory), 0; }
 int cuMemcpy(uint64_t to, uint64_t from, size_t bytes) {

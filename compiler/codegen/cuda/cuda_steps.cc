@@ -42,8 +42,8 @@ CudaSteps::Count CudaSteps::CountOf(const Walk& walk, const Span& span) {
 std::string CudaSteps::GuardOf(const Walk& walk, const Span& span, const Count& count) const {
   if (!walk.once && walk.in_flight == 1) return "";
   auto steps = StepsOf(walk, span).constant();
-  const bool dealt_evenly =
-      walk.once && steps && walk.stride == absl::StrCat(*steps / walk.in_flight) && *steps % walk.in_flight == 0;
+  const bool dealt_evenly = walk.once && !walk.more && steps && walk.stride == absl::StrCat(*steps / walk.in_flight) &&
+                            *steps % walk.in_flight == 0;
   return dealt_evenly ? "" : absl::StrCat("p < ", count.text);
 }
 

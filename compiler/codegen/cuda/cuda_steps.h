@@ -21,6 +21,7 @@ struct Walk {
   int64_t in_flight = 1;
   bool unrolled = false;     // the loop around rounds is
   bool once = false;         // every thread does `in_flight` steps at most: no loop around them
+  bool more = false;         // there may be more threads than `stride`, where other pieces need them
   std::string lane, stride;  // of a thread, and how many share the steps
   std::string live;          // not empty: stores happen only where it is true
 };

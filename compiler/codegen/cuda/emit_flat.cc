@@ -89,6 +89,7 @@ class FlatEmitter : public CudaSteps {
   void DealOnce(const Expr& steps) {
     walk_.once = true;
     launch_.grid = Expr::CeilDiv(steps, Expr(launch_.threads_x * walk_.in_flight));
+    walk_.more = launch_.grid != Expr(1);
     walk_.lane = absl::StrCat("(long)blockIdx.x * ", launch_.threads_x * walk_.in_flight, " + threadIdx.x");
     walk_.stride = absl::StrCat(launch_.threads_x);
   }
