@@ -40,7 +40,7 @@ Choices CudaChoices();
 // bytes wherever sizes and strides are multiples of them; a kernel called with an address that is not aligned goes
 // element by element. The forms (emitters.h):
 //   flat         nothing is reduced: threads are dealt vectors
-//   transposed   the same, but a load runs across the stores: blocks of 64 x 64 through shared memory
+//   transposed   the same, but a load runs across the stores: blocks of 64 x 64 (or a schedule's) in shared memory
 //   rows         a thread to a block an item; what several stages read stays in registers
 //   columns      items side by side in memory: a vector of items a thread, the rows shared out down the block
 // `schedule` says where a kernel departs from what its emitter chooses; what it cannot have is passed over.
