@@ -77,6 +77,8 @@ struct PointwiseKernel {
 
   int mr, nr;
   Run run[kMaxRows][kVariants];  // by rows - 1
+  // The same nearer to the exact result, in 1% to 3% more time.
+  Run run_nearer[kMaxRows][kVariants];
   // Rows of b that lie in two pieces, the first with `size` values. Reads nr values at each, writes nr after the end.
   void (*copy_two)(int64_t depth, const float* first, int64_t size, const float* second, int64_t ldf, float* to);
   // Rows of b whose values lie at `offsets`; those of the next panel lie about `ahead` from them.

@@ -16,6 +16,7 @@ constexpr int64_t Divided(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 constexpr int64_t kWorthAThread = 1 << 16;  // multiplications
 constexpr int64_t kWorthACopy = 1 << 15;    // elements moved
+constexpr int64_t kWorthTotals = 320;       // channels
 constexpr int64_t kCacheLine = 64 / sizeof(float);
 
 int64_t PositionsOf(const TensorSpec& t) {
@@ -67,6 +68,7 @@ class PointwiseCall : public PreparedCall {
     rows_ = y.sizes[1];
     depth_ = x.sizes[1];
     columns_ = y.sizes[0] * positions_;
+    nearer_ = call.op == PREHEAT_LIB_CONV && depth_ >= kWorthTotals;
     from_ = {x.strides[0], x.strides[1]};
     to_ = {y.strides[0], y.strides[1]};
     for (const EpilogueSpec& step : call.epilogue) {
@@ -197,7 +199,7 @@ class PointwiseCall : public PreparedCall {
     const auto* filters = static_cast<const float*>(transposed_ ? addresses.scratch : addresses.operands[1]);
     const int64_t row = starts_[static_cast<size_t>(blocks.begin)];
     const int64_t rows = starts_[static_cast<size_t>(blocks.end)] - row;
-    const PointwiseKernel::Run run = kernel_.run[rows - 1][variant];
+    const PointwiseKernel::Run run = (nearer_ ? kernel_.run_nearer : kernel_.run)[rows - 1][variant];
     block.a = filters + row * lda_;
     if (panel.first.size == kernel_.nr && epilogue_.empty()) {
       block.c = static_cast<float*>(addresses.result) + OffsetOf(panel.first, row);
@@ -279,7 +281,8 @@ class PointwiseCall : public PreparedCall {
   const int threads_;                 // that scratch is made for
   const std::vector<int64_t> reads_;  // of strided windows
   int64_t positions_ = 0, rows_ = 0, depth_ = 0, columns_ = 0;
-  Strides from_, to_;  // of the images, of the result
+  bool nearer_ = false;  // on its last bits depends on which side of 0 the gates behind a convolution are
+  Strides from_, to_;    // of the images, of the result
   bool transposed_ = false;
   FilterStrides filters_;  // as they are given
   int64_t lda_ = 0;        // from one row of them to the next as the product reads them
