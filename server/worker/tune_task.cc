@@ -26,6 +26,9 @@
 namespace preheat::worker {
 namespace {
 
+// A GPU's own events time steps without what the host does beside, and nobody else uses it: half of a CPU's time.
+constexpr std::chrono::seconds kBudgetOnGpu{5};
+
 v1::TaskDone NotTuned(std::string reason) {
   v1::TaskDone done;
   done.set_not_tuned(std::move(reason));
@@ -106,6 +109,7 @@ absl::StatusOr<autotune::TuneOptions> TuneOptionsOf(const v1::TuneTask& task, co
   tune.toolchain = tune.gpu != nullptr ? context.toolchain.device_compiler() : context.toolchain.host_compiler();
   tune.lookup_records = context.lookup_tuning;
   tune.log = [](const std::string& line) { spdlog::info("{}", line); };
+  if (tune.gpu != nullptr) tune.budget = kBudgetOnGpu;
   if (!task.when_busy() && tune.gpu == nullptr) tune.patience = std::chrono::milliseconds(task.patience_ms());
   return tune;
 }

@@ -228,7 +228,7 @@ def main() -> None:
     parser.add_argument("--target", default="cuda:sm_90")
     parser.add_argument("--device", default="cuda", help="cpu: to try this program out")
     parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--each", type=float, default=1.5, help="seconds of a workload's rounds, from 20 on")
+    parser.add_argument("--each", type=float, default=0.6, help="seconds of a workload's rounds, from 20 on")
     parser.add_argument("--seconds", type=float, default=3600, help="in all; what is not tuned then is left out")
     parser.add_argument("--own-server", action="store_true")
     parser.add_argument("--child", choices=["record", "time"], help=argparse.SUPPRESS)
@@ -240,8 +240,8 @@ def main() -> None:
         rows = python(options, names, "record", {"PREHEAT_RECORD": folder, "PREHEAT_REQUIRED": "1"})
         recorded = time.monotonic() - begin
         print(f"recorded: {recorded:.0f} s", file=sys.stderr)
-        # To compile and run them once more takes as long as it did, and what is timed.
-        tune_all(rows, options, begin + options.seconds - recorded - options.each * len(names))
+        # To run them once more takes most of what it did, and what is timed.
+        tune_all(rows, options, begin + options.seconds - 0.8 * recorded - options.each * len(names))
         ready = [n for n in names if "error" not in rows[n] and all("error" not in p for p in rows[n]["programs"])]
         timed = python(options, ready, "time", {"PREHEAT_REQUIRED": "1"}) if ready else {}
     for name in names:
