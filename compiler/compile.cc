@@ -29,7 +29,7 @@
 #include "compiler/schedule/layout.h"
 #include "compiler/schedule/reduce_early.h"
 #include "compiler/schedule/split_fullest.h"
-#include "compiler/store_attention_rows.h"
+#include "compiler/store_library_operands.h"
 #include "compiler/support/digest.h"
 #include "compiler/support/error.h"
 #include "compiler/support/status_macros.h"
@@ -103,7 +103,7 @@ absl::StatusOr<ir::Graph> RunPasses(ir::Graph graph, const CompileOptions& optio
   pipeline.gpu = DeviceKindOf(options.target) == DeviceKind::kCuda;
   pipeline.cancelled = options.cancelled;
   ASSIGN_OR_RETURN(graph, passes::RunPipeline(std::move(graph), pipeline));
-  return pipeline.gpu ? StoreAttentionRows(graph) : std::move(graph);
+  return pipeline.gpu ? StoreLibraryOperands(graph) : std::move(graph);
 }
 
 absl::StatusOr<BuiltPlan> BuildBlockPlan(const std::string& text, const StrideLists& inputs, const StrideLists& outputs,

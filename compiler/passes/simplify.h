@@ -18,7 +18,7 @@ rewrite::RuleSet ArithmeticRules();  // add, sub, mul, div, neg, abs, pow, max, 
 rewrite::RuleSet LogicRules();       // not, and, or, xor, where
 rewrite::RuleSet CastRules();        // cast
 rewrite::RuleSet ViewRules();        // reshape, permute, broadcast, slice, pad, flip, concat
-rewrite::RuleSet ReductionRules();   // reductions over nothing or over one element
+rewrite::RuleSet ReductionRules();   // reductions and products over nothing or over one element
 
 }  // namespace preheat::passes
 

@@ -32,10 +32,17 @@ Value ReduceOnce(const Match& m, Builder& b) {
   return b.Emit(m.root.node->op(), {x(m)}, {{"dims", std::move(dims)}});
 }
 
+bool OverNothing(const Match& m) { return x(m).shape().back() == Expr(0); }
+
+Value Zeros(const Match& m, Builder& b) {
+  const ir::DType dtype = m.root.dtype();
+  return b.Fill(ir::IsFloat(dtype) ? ir::Scalar(0.0) : ir::Scalar(int64_t{0}), dtype, m.root.shape());
+}
+
 }  // namespace
 
 RuleSet ReductionRules() {
-  RuleSet tables;
+  RuleSet tables = {{Op::kMatMul, {{"product over nothing = 0", Is(Op::kMatMul, {x, y}), Zeros, OverNothing}}}};
   for (Op op : {Op::kReduceSum, Op::kReduceProd, Op::kReduceMax, Op::kReduceMin, Op::kReduceAny, Op::kReduceAll}) {
     std::vector<Rule> rules = {{"reduction of single elements = x", Is(op, {x}), ReshapeX, OverOnes}};
     // Sums and products would change their rounding.

@@ -127,6 +127,9 @@ const Equation kEquations[] = {
     // reductions
     {"%r = reduce_sum(%s) {dims = [0, 2]}", "%r = reshape(%s) {shape = (n, 3)}"},
     {"%r = reduce_max(%x) {dims = []}", "%x"},
+    {"%p = slice(%x) {starts = (0, 0), sizes = (n, 0), steps = [1, 1]}\n"
+     "%q = slice(%x) {starts = (0, 0), sizes = (0, 3), steps = [1, 1]}\n%r = matmul(%p, %q)",
+     "%r = fill {value = 0.0} : f32[n, 3]"},
     {"%p = reduce_max(%s) {dims = [1]}\n%r = reduce_max(%p) {dims = [2]}", "%r = reduce_max(%s) {dims = [1, 3]}"},
 };
 

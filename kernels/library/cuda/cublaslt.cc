@@ -129,6 +129,14 @@ absl::StatusOr<Matrix> AsMatrix(int64_t rows, int64_t row_stride, int64_t column
   return Unsupported("a matrix product's operand has no dense dimension");
 }
 
+// The same for contiguous rows only, which are columns of the transpose.
+absl::StatusOr<Matrix> AsRows(int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride) {
+  if ((column_stride == 1 || columns == 1) && (rows == 1 || row_stride >= columns)) {
+    return Matrix{columns, rows, rows == 1 ? columns : row_stride, true};
+  }
+  return Unsupported("a sum with a matrix product whose rows are not contiguous");
+}
+
 // One batch dimension that cuBLASLt walks, and outer ones that are looped over.
 struct Batches {
   int64_t count = 1;
@@ -193,12 +201,11 @@ class LtMatmul : public PreparedCall {
     const int64_t m = c.sizes[r - 2], n = c.sizes[r - 1], k = a.sizes[r - 1];
     if (k == 0) return Unsupported("a matrix product over no elements");
     RETURN_IF_ERROR(ReadEpilogue(call));
-    // The result in columns: itself, or its transpose, whose factors are exchanged. A bias is one value a row then.
-    ASSIGN_OR_RETURN(Matrix plain, AsMatrix(m, c.strides[r - 2], n, c.strides[r - 1]));
-    if (has_bias_ && !plain.transposed) {
-      if (m != 1 || c.strides[r - 1] != 1) return Unsupported("a bias along the rows of a matrix product");
-      plain = Matrix{n, 1, n, true};
-    }
+    // The result in columns: itself, or its transpose, whose factors are exchanged. What is added wants the latter: a
+    // bias is one value a row then.
+    const bool adds = has_bias_ || ResidualOf(call) != nullptr;
+    ASSIGN_OR_RETURN(const Matrix plain, adds ? AsRows(m, c.strides[r - 2], n, c.strides[r - 1])
+                                              : AsMatrix(m, c.strides[r - 2], n, c.strides[r - 1]));
     swapped_ = plain.transposed;
     Matrix first, second;
     if (swapped_) {
@@ -273,7 +280,8 @@ class LtMatmul : public PreparedCall {
     bool residual = false;
     for (const EpilogueSpec& step : call.epilogue) {
       if (activation_ != 0) return Unsupported("an epilogue behind an activation on a GPU");
-      if (step.op == PREHEAT_LIB_BIAS && !has_bias_ && !residual && step.operand.strides[0] == 1) {
+      const auto dense = [](const TensorSpec& t) { return t.strides[0] == 1 || t.sizes[0] == 1; };
+      if (step.op == PREHEAT_LIB_BIAS && !has_bias_ && !residual && dense(step.operand)) {
         has_bias_ = true;
       } else if (step.op == PREHEAT_LIB_RESIDUAL && !residual) {
         residual = true;

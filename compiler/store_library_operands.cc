@@ -1,4 +1,4 @@
-#include "compiler/store_attention_rows.h"
+#include "compiler/store_library_operands.h"
 
 #include <optional>
 #include <utility>
@@ -17,6 +17,18 @@ using ir::Expr;
 using ir::Value;
 
 bool IsAttention(const ir::Node& node) { return node.op() == ir::Op::kFused && node.Has("scale"); }
+bool IsProduct(const ir::Node& node) {
+  return node.op() == ir::Op::kMatMul ||
+         (node.op() == ir::Op::kFused && !IsAttention(node) && node.String("base") == "matmul");
+}
+
+bool IsOne(const Expr& size) { return size == Expr(1); }
+
+// False where a stride is known to be too short for so many elements.
+bool Spans(const Expr& stride, const Expr& elements) {
+  const std::optional<int64_t> s = stride.constant(), n = elements.constant();
+  return s && n ? *s >= *n : !s || *s > 0;
+}
 
 class Places {
  public:
@@ -27,6 +39,19 @@ class Places {
     const auto strides_of = [&](Value v) { return layouts_.StridesOf(v); };
     const std::optional<schedule::AffineView> view = schedule::PeelViews(mask, strides_of, sizes_);
     return !view || view->strides.back() == Expr(1) || mask.shape().back() == Expr(1);
+  }
+
+  // Do the rows of a value's matrices lie one behind the other, each contiguous? `or_columns`: its columns do as well.
+  bool IsMatrix(Value value, bool or_columns) const {
+    const auto strides_of = [&](Value v) { return layouts_.StridesOf(v); };
+    const std::optional<schedule::AffineView> view = schedule::PeelViews(value, strides_of, sizes_);
+    if (!view) return true;  // it gets memory of its own
+    const size_t last = value.shape().size() - 1;
+    const auto lie = [&](size_t line, size_t along) {
+      const Expr &lines = value.shape()[line], &elements = value.shape()[along];
+      return (IsOne(elements) || IsOne(view->strides[along])) && (IsOne(lines) || Spans(view->strides[line], elements));
+    };
+    return lie(last - 1, last) || (or_columns && lie(last, last - 1));
   }
 
   // Does the value lie as attention wants it? The log sums dense; of matrices the elements along `dim` side by side and
@@ -55,7 +80,7 @@ class Places {
   const ir::Ranges sizes_;
 };
 
-absl::Status StoreFor(const ir::Node& node, const Places& places, rewrite::Rebuild& r) {
+absl::Status StoreForAttention(const ir::Node& node, const Places& places, rewrite::Rebuild& r) {
   r.builder().SetDebugId(node.debug_id());
   std::vector<Value> operands = r.MapAll(node.operands());
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -77,13 +102,37 @@ absl::Status StoreFor(const ir::Node& node, const Places& places, rewrite::Rebui
   return r.builder().status();
 }
 
+absl::Status StoreForProduct(const ir::Node& node, const Places& places, rewrite::Rebuild& r) {
+  r.builder().SetDebugId(node.debug_id());
+  std::vector<Value> operands = r.MapAll(node.operands());
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Value operand = node.operand(static_cast<int>(i));
+    const bool bias = operand.shape().size() < 2;
+    if (!bias && !places.IsMatrix(operand, /*or_columns=*/i < 2))
+      operands[i] = passes::Stored(r.builder(), operands[i]);
+  }
+  const Value old = node.result();
+  std::vector<ir::TensorType> declared;
+  if (node.op() == ir::Op::kFused) declared = {old.type()};  // a matmul's is inferred
+  const Value result = r.builder().Emit(node.op(), operands, node.attrs(), std::move(declared));
+  RETURN_IF_ERROR(r.builder().status());
+  const bool plain = operands.size() == 2;  // nothing is added along its rows
+  r.Replace(old, places.IsMatrix(old, /*or_columns=*/plain) ? result : passes::Stored(r.builder(), result));
+  return r.builder().status();
+}
+
+absl::Status Visit(const ir::Node& node, const Places& places, rewrite::Rebuild& r) {
+  if (IsAttention(node)) return StoreForAttention(node, places, r);
+  return IsProduct(node) ? StoreForProduct(node, places, r) : r.Copy(node);
+}
+
 }  // namespace
 
-absl::StatusOr<ir::Graph> StoreAttentionRows(const ir::Graph& graph) {
+absl::StatusOr<ir::Graph> StoreLibraryOperands(const ir::Graph& graph) {
   const Places places(graph);
   rewrite::Rebuild r(graph);
   for (const ir::Node& node : graph.nodes()) {
-    RETURN_IF_ERROR(IsAttention(node) ? StoreFor(node, places, r) : r.Copy(node));
+    RETURN_IF_ERROR(Visit(node, places, r));
   }
   return r.Finish();
 }
