@@ -92,6 +92,23 @@ absl::Status CheckIndex(OpAttrs& a, const TensorType& index) {
   return a.Fail(absl::StrCat("indices are i64 or i32, not ", index.ToString()));
 }
 
+// Of each result, all dimensions once: from the outermost to the innermost in memory.
+absl::Status CheckOrders(OpAttrs& a, const std::vector<TensorType>& declared) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t>* orders, a.Get<std::vector<int64_t>>("orders"));
+  size_t begin = 0;
+  for (const TensorType& type : declared) {
+    const size_t end = begin + static_cast<size_t>(type.rank());
+    if (end > orders->size()) break;
+    std::vector<int64_t> dims(orders->begin() + static_cast<long>(begin), orders->begin() + static_cast<long>(end));
+    std::sort(dims.begin(), dims.end());
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (dims[i] != static_cast<int64_t>(i)) return a.Fail("orders are not the dimensions of the results");
+    }
+    begin = end;
+  }
+  return begin == orders->size() ? absl::OkStatus() : a.Fail("orders are not the dimensions of the results");
+}
+
 // --- One function a rule, in the order of TypeRule ---
 
 Types Declared(OpAttrs& a, absl::Span<const Value> operands, const std::vector<TensorType>& declared) {
@@ -125,6 +142,7 @@ Types Declared(OpAttrs& a, absl::Span<const Value> operands, const std::vector<T
     case Op::kExtern: {
       RETURN_IF_ERROR(a.Get<std::string>("name").status());
       RETURN_IF_ERROR(a.Get<std::string>("call").status());
+      if (a.Has("orders")) RETURN_IF_ERROR(CheckOrders(a, declared));
       break;
     }
     case Op::kIf:

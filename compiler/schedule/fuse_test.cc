@@ -39,6 +39,18 @@ output %b
   EXPECT_THAT(ExternOrder(*graph), ElementsAre("first", "second"));
 }
 
+TEST(LayoutsTest, ResultsOfTorchLieAsItMakesThem) {
+  absl::StatusOr<ir::Graph> graph = ir::ParseGraph(R"(
+%x = input user f32[2, 4, 8, 16]
+%a = extern(%x) {name = "attend", call = "{}", orders = [0, 2, 1, 3]} : f32[2, 4, 8, 16]
+%b = exp(%a)
+output %b
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const ir::Value made = graph->outputs()[0].value.node->operand(0);
+  EXPECT_THAT(Layouts(*graph).StridesOf(made), ElementsAre(ir::Expr(512), ir::Expr(16), ir::Expr(64), ir::Expr(1)));
+}
+
 TEST(FuseTest, ACallWithoutResultsIsAStep) {
   absl::StatusOr<ir::Graph> graph = ir::ParseGraph(R"(
 %x = input user f32[64]

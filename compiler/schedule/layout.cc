@@ -79,6 +79,26 @@ void Layouts::StoreChannelsLast(const ir::Graph& graph) {
   }
 }
 
+// Torch's results are stored as torch makes them: a copy is a plain one then, and what follows reads them as it would.
+void Layouts::StoreAsTorchDoes(const ir::Graph& graph) {
+  for (const ir::Node& node : graph.nodes()) {
+    if (node.op() != Op::kExtern || !node.Has("orders")) continue;
+    size_t next = 0;
+    for (size_t i = 0; i < node.results().size(); ++i) {
+      const std::vector<ir::Expr>& shape = node.results()[i].shape;
+      std::vector<ir::Expr> strides(shape.size());
+      ir::Expr elements(1);
+      for (size_t d = shape.size(); d-- > 0;) {
+        const auto dim = static_cast<size_t>(node.Ints("orders")[next + d]);
+        strides[dim] = elements;
+        elements = elements * shape[dim];
+      }
+      next += shape.size();
+      strides_.try_emplace(node.result(static_cast<int>(i)), strides);
+    }
+  }
+}
+
 Layouts::Layouts(const ir::Graph& graph) {
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     strides_[graph.input_values()[i]] = graph.inputs()[i].strides;
@@ -92,6 +112,7 @@ Layouts::Layouts(const ir::Graph& graph) {
   }
   PermuteProducts(graph);
   StoreChannelsLast(graph);
+  StoreAsTorchDoes(graph);
 }
 
 std::vector<ir::Expr> Layouts::StridesOf(Value value) const {

@@ -9,8 +9,8 @@
 namespace preheat::schedule {
 
 // Where the values of a graph lie: inputs as their callers pass them, values that are outputs as the boundary
-// demands, products that are only read permuted as their reader wants them, convolutions that
-// are read with channels last so, everything else dense and row-major.
+// demands, products that are only read permuted as their reader wants them, convolutions that are read with channels
+// last so, results of extern calls as torch makes them, everything else dense and row-major.
 class Layouts {
  public:
   explicit Layouts(const ir::Graph& graph);
@@ -26,6 +26,7 @@ class Layouts {
  private:
   void PermuteProducts(const ir::Graph& graph);
   void StoreChannelsLast(const ir::Graph& graph);
+  void StoreAsTorchDoes(const ir::Graph& graph);
 
   std::map<ir::Value, std::vector<ir::Expr>> strides_;
   std::vector<ir::Value> direct_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -9,6 +10,7 @@
 #include "compiler/capture/address_owners.h"
 #include "compiler/capture/decompose/exact.h"
 #include "compiler/capture/decompose/extern_call.h"
+#include "compiler/capture/decompose/memory_order.h"
 #include "compiler/capture/decompose/op_context.h"
 #include "compiler/capture/decompose/truths.h"
 #include "compiler/ir/print.h"
@@ -273,14 +275,31 @@ class Lowering {
     for (int id : node.results) {
       if (id >= 0) types.push_back(program_.values[id].type.tensor);
     }
-    std::vector<Value> results =
-        builder_.EmitAll(Op::kExtern, operands, {{"name", node.op}, {"call", call.json}}, types);
+    ir::Attrs attrs = {{"name", node.op}, {"call", call.json}};
+    if (std::vector<int64_t> orders = OrdersOf(node); !orders.empty()) attrs["orders"] = std::move(orders);
+    std::vector<Value> results = builder_.EmitAll(Op::kExtern, operands, std::move(attrs), types);
     RETURN_IF_ERROR(builder_.status());
     size_t next = 0;
     for (int id : node.results) {
       if (id >= 0) values_[id] = results[next++];
     }
     return absl::OkStatus();
+  }
+
+  // The memory orders of all results, one behind the other; nothing where all are row-major or torch's cannot be told.
+  std::vector<int64_t> OrdersOf(const AtenNode& node) const {
+    std::vector<int64_t> orders;
+    bool other = false;
+    for (int id : node.results) {
+      if (id < 0) continue;
+      const capture::AtenType& type = program_.values[id].type;
+      std::vector<int64_t> row_major(type.tensor.shape.size());
+      std::iota(row_major.begin(), row_major.end(), 0);
+      const std::vector<int64_t> order = MemoryOrder(type.tensor.shape, type.strides).value_or(row_major);
+      other |= order != row_major;
+      orders.insert(orders.end(), order.begin(), order.end());
+    }
+    return other ? orders : std::vector<int64_t>{};
   }
 
   // Operands of an extern call lie as the plan has them, not as the program says.

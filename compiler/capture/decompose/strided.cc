@@ -4,35 +4,20 @@
 // elements lie there in the order of the strides: its memory is the value permuted and flattened. What is addressed is
 // the operand's own memory, counted from its first element (compiler/capture/address_owners.h).
 
-#include <algorithm>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "compiler/capture/decompose/formulas.h"
+#include "compiler/capture/decompose/memory_order.h"
 #include "compiler/capture/decompose/op_context.h"
 
 namespace preheat::decompose {
 namespace {
 
-// The dimensions of a dense tensor from the slowest to the fastest; nothing when elements overlap or leave gaps.
-std::optional<std::vector<int64_t>> MemoryOrder(const capture::AtenType& type) {
-  const std::vector<Expr>& shape = type.tensor.shape;
-  std::vector<int64_t> order(shape.size());
-  std::iota(order.begin(), order.end(), 0);
-  if (type.strides.empty() || type.strides == ir::RowMajorStrides(shape)) return order;
-  for (const Expr& stride : type.strides) {
-    if (!stride.constant()) return std::nullopt;
-  }
-  auto stride = [&](int64_t i) { return shape[i] == Expr(1) ? int64_t{0} : *type.strides[i].constant(); };
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return stride(a) > stride(b); });
-  Expr expected = 1;
-  for (auto i = order.rbegin(); i != order.rend(); ++i) {
-    if (shape[*i] == Expr(1)) continue;
-    if (type.strides[*i] != expected) return std::nullopt;
-    expected = expected * shape[*i];
-  }
-  return order;
+std::vector<int64_t> Inverse(const std::vector<int64_t>& order) {
+  std::vector<int64_t> back(order.size());
+  for (size_t i = 0; i < order.size(); ++i) back[order[i]] = static_cast<int64_t>(i);
+  return back;
 }
 
 struct Memory {
@@ -41,9 +26,7 @@ struct Memory {
   std::vector<Expr> permuted;  // its shape in this order
 
   Value Restore(OpContext& c, Value elements) const {
-    std::vector<int64_t> back(order.size());
-    for (size_t i = 0; i < order.size(); ++i) back[order[i]] = static_cast<int64_t>(i);
-    return c.b.Permute(c.b.Reshape(elements, permuted), back);
+    return c.b.Permute(c.b.Reshape(elements, permuted), Inverse(order));
   }
 };
 
@@ -51,7 +34,8 @@ Memory ReadMemory(OpContext& c) {
   Memory memory;
   Value x = c.Tensor("self");
   const capture::AtenType* declared = c.Declared("self");
-  std::optional<std::vector<int64_t>> order = declared == nullptr ? std::nullopt : MemoryOrder(*declared);
+  std::optional<std::vector<int64_t>> order;
+  if (declared != nullptr) order = MemoryOrder(declared->tensor.shape, declared->strides);
   if (!x || !order) {
     c.Refuse("elements of the operand overlap, or lie apart");
     return memory;
@@ -93,10 +77,23 @@ Value Places(OpContext& c, const Memory& memory, const std::vector<Expr>& shape)
   return place;
 }
 
+// The order in which a view of that shape goes through all of the memory; nullopt when it is another view.
+std::optional<std::vector<int64_t>> OrderOfAll(OpContext& c, const Memory& memory, const std::vector<Expr>& shape) {
+  const std::vector<Expr> strides = c.Sizes("stride");
+  const bool all = strides.size() == shape.size() && c.Size("storage_offset", 0) == Expr(0) &&
+                   ir::NumElements(shape) == memory.flat.shape()[0];
+  return all && !shape.empty() ? MemoryOrder(shape, strides) : std::nullopt;
+}
+
 void AsStrided(OpContext& c) {
   Memory memory = ReadMemory(c);
   if (!memory.flat) return;
   const std::vector<Expr>& shape = c.ResultShape();
+  if (const auto order = OrderOfAll(c, memory, shape)) {
+    std::vector<Expr> lying;
+    for (int64_t d : *order) lying.push_back(shape[d]);
+    return c.Set(c.b.Permute(c.b.Reshape(memory.flat, lying), Inverse(*order)));
+  }
   if (c.Size("storage_offset", 0) == Expr(0) && c.Sizes("stride") == ir::RowMajorStrides(shape) &&
       Inside(0, shape, c.Sizes("stride"), memory.flat.shape()[0])) {
     Value start = c.b.SliceDim(memory.flat, 0, 0, ir::NumElements(shape));
@@ -109,6 +106,9 @@ void AsStridedScatter(OpContext& c) {
   Memory memory = ReadMemory(c);
   Value src = c.Operand("src", c.ResultType().dtype);
   if (!memory.flat || !src) return;
+  if (const auto order = OrderOfAll(c, memory, src.shape())) {
+    return c.Set(memory.Restore(c, c.b.Reshape(c.b.Permute(src, *order), {src.type().NumElements()})));
+  }
   Value flat = c.b.Reshape(src, {src.type().NumElements()});
   Value places = c.b.Reshape(Places(c, memory, src.shape()), {src.type().NumElements()});
   Value put =
