@@ -74,6 +74,24 @@ TEST(PipelineTest, AGpuHasPassesOfItsOwn) {
   ExpectSameResults(Parsed(kMlp), *after, 1e-5);
 }
 
+// The sums of an image's channels, which was made of tokens: they lie side by side, and one block of threads would do.
+TEST(PipelineTest, SumsOfColumnsAreSpreadWhicheverDimensionTheyAre) {
+  absl::StatusOr<ir::Graph> after = RunPipeline(Parsed(R"(
+%x = input user f32[32, 56, 56, 40]
+%y = input user f32[32, 56, 56, 40]
+%p = permute(%x) {dims = [0, 3, 1, 2]}
+%q = permute(%y) {dims = [0, 3, 1, 2]}
+%m = mul(%p, %q)
+%s = reduce_sum(%m) {dims = [0, 2, 3]}
+output %s
+)"),
+                                                {.verify = true, .gpu = true});
+  ASSERT_TRUE(after.ok()) << after.status();
+  int sums = 0;
+  for (const ir::Node& node : after->nodes()) sums += node.op() == ir::Op::kReduceSum;
+  EXPECT_EQ(sums, 2) << ir::Print(*after);
+}
+
 TEST(PipelineTest, TellsEachPassAndWhetherItChangedTheGraph) {
   std::vector<std::string> names, changed;
   auto on_pass = [&](const PassEvent& event) {

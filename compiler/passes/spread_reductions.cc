@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/passes/channel_order.h"
 #include "compiler/passes/reduce_in_steps.h"
 #include "compiler/rewrite/replace_where.h"
 
@@ -33,12 +34,40 @@ bool Reduced(const std::vector<int64_t>& dims, size_t d) {
   return std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();
 }
 
+// The dimension of more than one element along which a value lies contiguously, as far as inputs, views and elementwise
+// operators tell (an image made of tokens has its channels there); -1 without one. A convolution that is read with
+// channels last is stored so: schedule/layout.h.
+int64_t InnermostDim(const ir::Graph& graph, Value value) {
+  const ir::Node& node = *value.node;
+  int64_t d = value.type().rank() - 1;
+  while (d >= 0 && value.shape()[static_cast<size_t>(d)] == Expr(1)) --d;
+  if (node.op() == Op::kInput) {
+    const std::vector<Expr>& strides = graph.inputs()[static_cast<size_t>(node.Int("index"))].strides;
+    for (int64_t i = d; i >= 0; --i) {
+      if (value.shape()[static_cast<size_t>(i)] != Expr(1) && strides[static_cast<size_t>(i)] == Expr(1)) return i;
+    }
+  }
+  if (ir::IsPointwise(node.op())) {
+    for (Value operand : node.operands()) {
+      if (operand.node->op() != Op::kBroadcast && operand.node->op() != Op::kFill) return InnermostDim(graph, operand);
+    }
+  }
+  if (node.op() == Op::kPermute) {
+    const std::vector<int64_t>& dims = node.Ints("dims");
+    const bool stored = ir::IsLibrary(node.operand(0).node->op()) && dims == ToChannelsLast(value.type().rank());
+    const int64_t inner = stored ? dims.back() : InnermostDim(graph, node.operand(0));
+    const auto at = std::find(dims.begin(), dims.end(), inner);
+    return at != dims.end() ? at - dims.begin() : -1;
+  }
+  return d;
+}
+
 // Parts that are wanted: 1 for a reduction that is fine as it is.
-int64_t WantedParts(const ir::Node& node) {
+int64_t WantedParts(const ir::Graph& graph, const ir::Node& node) {
   const std::vector<int64_t>& dims = node.Ints("dims");
   const std::vector<Expr>& shape = node.operand(0).shape();
+  const int64_t inner = InnermostDim(graph, node.operand(0));
   int64_t inputs = 1, results = 1;
-  bool columns = false;
   for (size_t d = 0; d < shape.size(); ++d) {
     auto size = shape[d].constant();
     bool reduced = Reduced(dims, d);
@@ -47,9 +76,9 @@ int64_t WantedParts(const ir::Node& node) {
       continue;  // counts as 1: then more may be split than is needed
     }
     (reduced ? inputs : results) *= *size;
-    if (*size != 1) columns = !reduced;
   }
   if (inputs == 0 || results == 0) return 1;
+  const bool columns = inner >= 0 && !Reduced(dims, static_cast<size_t>(inner));
   if (columns) {
     if (inputs * results < kLeastColumnInputs) return 1;
     int64_t blocks = (results + kColumnsABlock - 1) / kColumnsABlock;
@@ -70,9 +99,9 @@ std::optional<int64_t> DivisorNear(int64_t size, int64_t wanted) {
 }
 
 // From the outermost reduced dimension inwards: whole dimensions as long as they are wanted, then parts of one.
-std::optional<Spread> ChooseSpread(const ir::Node& node) {
+std::optional<Spread> ChooseSpread(const ir::Graph& graph, const ir::Node& node) {
   if (node.op() < Op::kReduceSum || node.op() > Op::kReduceAll) return std::nullopt;
-  const int64_t wanted = WantedParts(node);
+  const int64_t wanted = WantedParts(graph, node);
   if (wanted < 2) return std::nullopt;
   Spread spread;
   int64_t have = 1;
@@ -128,8 +157,8 @@ Value ReduceTwice(Builder& b, const ir::Node& node, Value x, const Spread& sprea
 }  // namespace
 
 absl::StatusOr<ir::Graph> SpreadReductions(const ir::Graph& graph) {
-  return rewrite::ReplaceWhere(graph, [](const ir::Node& node, rewrite::Rebuild& r) {
-    const std::optional<Spread> spread = ChooseSpread(node);
+  return rewrite::ReplaceWhere(graph, [&](const ir::Node& node, rewrite::Rebuild& r) {
+    const std::optional<Spread> spread = ChooseSpread(graph, node);
     return spread ? ReduceTwice(r.builder(), node, r.Map(node.operand(0)), *spread) : Value();
   });
 }
