@@ -655,6 +655,64 @@ output %d
 output %e)");
 }
 
+// On a GPU: threads that share the longer part do nothing for the shorter ones, however evenly these are dealt.
+TEST(CompileGraph, PartsOfDifferentLengthsStayWithinTheirEnds) {
+  CheckText(R"(
+%x = input user f32[128, 4]
+%y = input user f32[128, 8]
+%a = exp(%x)
+%b = neg(%y)
+%c = concat(%b, %a) {dim = 1}
+output %c)");
+}
+
+// On a GPU cuBLASLt takes matrices that are contiguous along one dimension, and adds along contiguous rows.
+TEST(CompileGraph, ProductsOfWhatLiesScattered) {
+  CheckText(R"(
+%x = input user f32[6, 20]
+%u = input user f32[6, 1]
+%w = input user f32[10, 8]
+%v = input user f32[10, 1]
+%b = input user f32[8]
+%o = input user f32[1]
+%a = slice(%x) {sizes = (6, 10), starts = (0, 0), steps = [1, 2]}
+%c = matmul(%a, %w) : f32[6, 8]
+%d = reshape(%b) {shape = (1, 8)}
+%e = broadcast(%d) {shape = (6, 8)}
+%f = add(%c, %e)
+%g = broadcast(%u) {shape = (6, 10)}
+%h = matmul(%g, %w) : f32[6, 8]
+%i = matmul(%a, %v) : f32[6, 1]
+%j = reshape(%o) {shape = (1, 1)}
+%k = broadcast(%j) {shape = (6, 1)}
+%l = add(%i, %k)
+%m = matmul(%a, %w) : f32[6, 8]
+output %f strides [1, 6]
+output %h strides [16, 2]
+output %l
+output %m strides [2, 12])");
+}
+
+// What has elements is computed even where a kernel could compute it beside something that has none.
+TEST(CompileGraph, EmptyResultsBesideOthers) {
+  CheckText(R"(
+%x = input user f32[]
+%y = input user f32[5]
+%a = exp(%x)
+%b = reshape(%a) {shape = (1)}
+%c = broadcast(%b) {shape = (0)}
+%d = reshape(%a) {shape = (1, 1)}
+%e = broadcast(%d) {shape = (0, 5)}
+%f = reshape(%y) {shape = (1, 5)}
+%g = neg(%f)
+%h = broadcast(%g) {shape = (0, 5)}
+%i = add(%e, %h)
+output %a
+output %c
+output %g
+output %i)");
+}
+
 // On a GPU: every run is recorded once, and from then on its results lie elsewhere.
 TEST(CompileGraph, ResultsThatLieElsewhereAreFollowed) {
   constexpr int kSteps = 24;

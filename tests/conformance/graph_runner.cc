@@ -33,8 +33,11 @@ absl::Status Take(preheat_status* status) {
   return result;
 }
 
+constexpr int64_t kBehind = 1 << 16;  // bytes behind a tensor on a GPU that nobody may write
+constexpr char kUntouched = 0x3c;
+
 // Memory of a tensor that may have holes, between two pages that nobody may touch: it ends where the second one begins,
-// but for what a multiple of 16 leaves.
+// but for what a multiple of 16 leaves. On a GPU it ends before bytes that are looked at afterwards.
 struct Memory {
   std::vector<int64_t> sizes, strides;
   char* pages = nullptr;
@@ -70,15 +73,25 @@ struct Memory {
   absl::Status ToDevice(Device* gpu, bool elsewhere, int64_t shift) {
     if (gpu == nullptr) return absl::OkStatus();
     if (device == nullptr || elsewhere) {
-      ASSIGN_OR_RETURN(void* place, gpu->Allocate(Reach() + shift));
+      ASSIGN_OR_RETURN(void* place, gpu->Allocate(Reach() + shift + kBehind));
       if (device != nullptr) gpu->Free(allocated);
       allocated = place;
       copy = static_cast<char*>(place) + shift;
       device = gpu;
     }
+    const std::string untouched(kBehind, kUntouched);
+    RETURN_IF_ERROR(device->Copy(static_cast<char*>(copy) + Reach(), untouched.data(), kBehind));
     return device->Copy(copy, data, Reach());
   }
-  absl::Status FromDevice() { return device != nullptr ? device->Copy(data, copy, Reach()) : absl::OkStatus(); }
+  absl::Status FromDevice() {
+    if (device == nullptr) return absl::OkStatus();
+    std::string behind(kBehind, '\0');
+    RETURN_IF_ERROR(device->Copy(behind.data(), static_cast<char*>(copy) + Reach(), kBehind));
+    const size_t at = behind.find_first_not_of(kUntouched);
+    if (at != std::string::npos)
+      return absl::InternalError(absl::StrCat("written ", at, " bytes behind a tensor's end"));
+    return device->Copy(data, copy, Reach());
+  }
 
   char* At(absl::Span<const int64_t> index) {
     int64_t at = 0;

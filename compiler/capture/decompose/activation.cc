@@ -65,10 +65,14 @@ Value LogSigmoid(OpContext& c, Value x) {
 }
 
 // Results: log sigmoid, and the exponential that its gradient reuses.
+// Its gradient reads the second result on CPUs; on GPUs that is declared empty.
 void LogSigmoidForward(OpContext& c) {
   Value x = c.Operand("self", ComputeType(c.ResultType(0).dtype));
   c.Set(0, LogSigmoid(c, x));
-  if (c.Wanted(1)) c.Set(1, c.b.Unary(Op::kExp, c.b.Unary(Op::kNeg, c.b.Unary(Op::kAbs, x))));
+  if (!c.Wanted(1)) return;
+  const bool declared = c.ResultShape(1) == x.shape();
+  c.Set(1, declared ? c.b.Unary(Op::kExp, c.b.Unary(Op::kNeg, c.b.Unary(Op::kAbs, x)))
+                    : c.Fill(0, c.ResultType(1).dtype, c.ResultShape(1)));
 }
 
 Value Softshrink(OpContext& c, Value x) {

@@ -54,6 +54,43 @@ TEST(Lower, AnUnknownOperatorIsAnExternCall) {
   EXPECT_EQ(Lowered(w, {.strict = true, .exclude = {}}), "unimplemented");
 }
 
+// Stored as torch makes them: what follows looks at their memory as it is.
+TEST(Lower, AnExternCallsResultsKeepTheirMemoryOrder) {
+  const auto lowered = [](std::vector<Expr> sizes, std::vector<Expr> strides) {
+    ProgramWriter w;
+    int x = w.Input({4});
+    int made = w.Call("aten.made_up.default", {{"self", T(x)}}, std::move(sizes));
+    w.program.values[made].type.strides = std::move(strides);
+    w.Output(made);
+    return Lowered(w);
+  };
+  EXPECT_THAT(lowered({2, 4, 8, 16}, {512, 16, 64, 1}), HasSubstr("orders = [0, 2, 1, 3]"));
+  EXPECT_THAT(lowered({2, 3, 1, 5}, {15, 1, 15, 3}), HasSubstr("orders = [0, 3, 1, 2]"));
+  EXPECT_THAT(lowered({2, 3, 1, 5}, {15, 5, 7, 1}), Not(HasSubstr("orders")));  // one line may have any stride
+  EXPECT_THAT(lowered({2, 3}, {6, 2}), Not(HasSubstr("orders")));               // gaps
+  EXPECT_THAT(lowered({2, 3}, {0, 1}), Not(HasSubstr("orders")));               // overlaps
+}
+
+// GPUs and CPUs declare them apart.
+TEST(Lower, SecondResultsMayBeDeclaredEmpty) {
+  const auto lowered = [](const char* op, std::vector<Expr> second) {
+    ProgramWriter w;
+    const int x = w.Input({2, 3, 4}), mean = w.Input({3}), variance = w.Input({3});
+    const bool norm = std::string(op).find("norm") != std::string::npos;
+    const int out =
+        norm ? w.Call(op, {{"input", T(x)}, {"running_mean", T(mean)}, {"running_var", T(variance)}}, {2, 3, 4})
+             : w.Call(op, {{"self", T(x)}}, {2, 3, 4});
+    w.program.nodes.back().results.push_back(w.Value(std::move(second)));
+    w.Output(out);
+    w.Output(w.program.nodes.back().results[1]);
+    return Lowered(w);
+  };
+  EXPECT_THAT(lowered("aten.log_sigmoid_forward.default", {2, 3, 4}), Not(HasSubstr("f32[0]")));
+  EXPECT_THAT(lowered("aten.log_sigmoid_forward.default", {0}), HasSubstr("f32[0]"));
+  EXPECT_THAT(lowered("aten._native_batch_norm_legit_no_training.default", {0}), HasSubstr("f32[0]"));
+  EXPECT_THAT(lowered("aten._native_batch_norm_legit_no_training.default", {3}), HasSubstr("output %1 strides [1]"));
+}
+
 TEST(Lower, WhatAddressesMemoryIsNativeOrAnError) {
   auto strided = [](std::vector<Expr> strides, int64_t offset) {
     ProgramWriter w;

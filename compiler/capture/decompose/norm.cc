@@ -91,10 +91,14 @@ Value Unbiased(OpContext& c, const BatchNorm& n) {
   return c.b.Mul(n.variance, c.b.Div(c.SizeAs(count, dtype), c.SizeAs(count - 1, dtype)));
 }
 
+// The statistics that were used. Outside training nothing is saved on a CPU, whose declared results are empty.
 void SetSaved(OpContext& c, const BatchNorm& n, bool training) {
-  // Outside training nothing is saved: the declared results are empty.
-  if (c.Wanted(1)) c.Set(1, training ? n.mean : c.Fill(0, c.ResultType(1).dtype, c.ResultShape(1)));
-  if (c.Wanted(2)) c.Set(2, training ? n.inverse : c.Fill(0, c.ResultType(2).dtype, c.ResultShape(2)));
+  const Value saved[] = {training ? n.mean : n.running_mean, n.inverse};
+  for (int i : {1, 2}) {
+    if (!c.Wanted(i)) continue;
+    const bool declared = c.ResultShape(i) != std::vector<Expr>{Expr(0)};
+    c.Set(i, declared ? saved[i - 1] : c.Fill(0, c.ResultType(i).dtype, c.ResultShape(i)));
+  }
 }
 
 void BatchNormOp(OpContext& c) {

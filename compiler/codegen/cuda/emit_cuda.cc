@@ -44,6 +44,22 @@ std::optional<size_t> SideBySide(const Kernel& kernel) {
   return best - along.begin();
 }
 
+bool IsPositive(const Expr& size) { return size.constant().value_or(0) > 0; }
+
+// May an item store something beside a stage that has no elements? Whoever deals elements to threads forgets the item.
+bool StoresBesideNothing(const Kernel& kernel) {
+  bool stores = false, may_be_empty = false;
+  for (const Item& item : kernel.order) {
+    stores |= item.store.has_value();
+    if (!item.stage) continue;
+    const std::vector<Piece>& pieces = item.stage->pieces;
+    may_be_empty |=
+        std::none_of(pieces.begin(), pieces.end(), [](const Piece& p) { return IsPositive(p.end - p.begin); });
+    for (size_t i = 0; i + 1 < item.stage->loops.size(); ++i) may_be_empty |= !IsPositive(item.stage->loops[i].size);
+  }
+  return stores && may_be_empty;
+}
+
 }  // namespace
 
 Choices CudaChoices() {
@@ -60,7 +76,7 @@ absl::StatusOr<CudaKernel> EmitCuda(const Kernel& kernel, const Schedule& schedu
   const bool staged =
       std::any_of(kernel.order.begin(), kernel.order.end(), [](const Item& item) { return item.stage.has_value(); });
   if (staged && kernel.tile_loop) return EmitColumns(kernel, schedule, *kernel.tile_loop, kernel.outer);
-  if (kernel.accumulators.empty()) {
+  if (kernel.accumulators.empty() && !StoresBesideNothing(kernel)) {
     absl::StatusOr<CudaKernel> transposed = EmitTransposed(kernel, schedule);
     return absl::IsUnimplemented(transposed.status()) ? EmitFlat(kernel, schedule) : transposed;
   }
