@@ -38,7 +38,7 @@ bool IsConvolution(const Node& node) {
 
 class Twins {
  public:
-  explicit Twins(const ir::Graph& graph) : graph_(graph), users_(graph), r_(graph) {}
+  Twins(const ir::Graph& graph, bool gpu) : graph_(graph), gpu_(gpu), users_(graph), r_(graph) {}
 
   absl::StatusOr<ir::Graph> Run() {
     for (const Node& node : graph_.nodes()) {
@@ -53,6 +53,11 @@ class Twins {
 
   absl::Status Visit(const Node& node) {
     b().SetDebugId(node.debug_id());
+    if (gpu_ && LiesChannelsLast(node)) {
+      RETURN_IF_ERROR(r_.Copy(node));
+      twins_[node.result()] = b().Permute(r_.Map(node.result()), ToChannelsLast(node.results()[0].rank()));
+      return absl::OkStatus();
+    }
     if (IsConvolution(node) && !users_.IsOutput(node.result())) {
       RETURN_IF_ERROR(r_.Copy(node));
       twins_[node.result()] = b().Permute(r_.Map(node.result()), ToChannelsLast(node.results()[0].rank()));
@@ -74,6 +79,16 @@ class Twins {
       if (ir::IsReduction(node.op()) && ReduceTwin(node)) return absl::OkStatus();
     }
     return r_.Copy(node);
+  }
+
+  // An image that the caller passes with its channels last.
+  bool LiesChannelsLast(const Node& node) const {
+    if (node.op() != Op::kInput || node.results()[0].rank() < 3) return false;
+    const std::vector<Expr>& shape = node.results()[0].shape;
+    const std::vector<int64_t> order = ToChannelsLast(node.results()[0].rank());
+    const std::vector<Expr>& strides = graph_.inputs()[static_cast<size_t>(node.Int("index"))].strides;
+    return strides != ir::RowMajorStrides(shape) &&
+           Reordered(strides, order) == ir::RowMajorStrides(Reordered(shape, order));
   }
 
   bool IsTwin(const Node& node) const {
@@ -180,21 +195,26 @@ class Twins {
   }
 
   const ir::Graph& graph_;
+  const bool gpu_;
   const Users users_;
   rewrite::Rebuild r_;
   std::map<Value, Value> twins_;  // old value -> its twin in the new graph
 };
 
+bool IsGradient(const Node& node) { return node.op() == Op::kConvGradInput || node.op() == Op::kConvGradWeight; }
+
+absl::StatusOr<ir::Graph> Choose(const ir::Graph& graph, bool gpu) {
+  const bool any = std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                               [&](const Node& node) { return IsConvolution(node) || (gpu && IsGradient(node)); });
+  if (any) return Twins(graph, gpu).Run();
+  rewrite::Rebuild r(graph);
+  for (const Node& node : graph.nodes()) RETURN_IF_ERROR(r.Copy(node));
+  return r.Finish();
+}
+
 }  // namespace
 
-absl::StatusOr<ir::Graph> ChooseChannelsLast(const ir::Graph& graph) {
-  bool any = std::any_of(graph.nodes().begin(), graph.nodes().end(), IsConvolution);
-  if (!any) {
-    rewrite::Rebuild r(graph);
-    for (const Node& node : graph.nodes()) RETURN_IF_ERROR(r.Copy(node));
-    return r.Finish();
-  }
-  return Twins(graph).Run();
-}
+absl::StatusOr<ir::Graph> ChooseChannelsLast(const ir::Graph& graph) { return Choose(graph, /*gpu=*/false); }
+absl::StatusOr<ir::Graph> ChooseGpuChannelsLast(const ir::Graph& graph) { return Choose(graph, /*gpu=*/true); }
 
 }  // namespace preheat::passes

@@ -18,6 +18,10 @@ namespace preheat::passes {
 // save all of them for a backward pass.
 absl::StatusOr<ir::Graph> ChooseChannelsLast(const ir::Graph& graph);
 
+// For GPUs, whose neighbouring threads want neighbouring memory: the same, and images that the caller passes with their
+// channels last (what was saved for a backward pass) have twins, too, also where there are gradients only.
+absl::StatusOr<ir::Graph> ChooseGpuChannelsLast(const ir::Graph& graph);
+
 }  // namespace preheat::passes
 
 #endif  // PREHEAT_COMPILER_PASSES_CHOOSE_CHANNELS_LAST_H_

@@ -74,6 +74,30 @@ TEST(PipelineTest, AGpuHasPassesOfItsOwn) {
   ExpectSameResults(Parsed(kMlp), *after, 1e-5);
 }
 
+// A backward pass whose saved images lie with their channels last: so does all that is computed, and nothing is copied.
+TEST(PipelineTest, AGpusGradientsLieAsWhatWasSaved) {
+  absl::StatusOr<ir::Graph> after = RunPipeline(Parsed(R"(
+%g = input user f32[2, 8, 6, 6] strides [288, 1, 48, 8]
+%s = input user f32[2, 8, 6, 6] strides [288, 1, 48, 8]
+%x = input user f32[2, 4, 6, 6] strides [144, 1, 24, 4]
+%w = input user f32[8, 4, 3, 3]
+%m = mul(%g, %s)
+%d = conv_grad_input(%m, %w) {stride = [1, 1], padding = [1, 1], groups = 1, dilation = [1, 1], output_padding = [0, 0], transposed = 0} : f32[2, 4, 6, 6]
+%e = mul(%d, %x)
+output %e strides [144, 1, 24, 4]
+)"),
+                                                {.verify = true, .gpu = true});
+  ASSERT_TRUE(after.ok()) << after.status();
+  const std::string text = ir::Print(*after);
+  int on_twins = 0, copies = 0;
+  for (const ir::Node& node : after->nodes()) {
+    on_twins += node.op() == ir::Op::kMul && node.results()[0].shape[1] == ir::Expr(6);
+    copies += node.op() == ir::Op::kPad && node.results()[0].shape.back() != ir::Expr(4);  // the filter's is one
+  }
+  EXPECT_EQ(on_twins, 2) << text;
+  EXPECT_EQ(copies, 0) << text;
+}
+
 // The sums of an image's channels, which was made of tokens: they lie side by side, and one block of threads would do.
 TEST(PipelineTest, SumsOfColumnsAreSpreadWhicheverDimensionTheyAre) {
   absl::StatusOr<ir::Graph> after = RunPipeline(Parsed(R"(

@@ -51,6 +51,26 @@ output %b
   EXPECT_THAT(Layouts(*graph).StridesOf(made), ElementsAre(ir::Expr(512), ir::Expr(16), ir::Expr(64), ir::Expr(1)));
 }
 
+// Only what is permuted there and back: passes/lay_out_convolutions.h says so that a GPU's library is to write it so.
+TEST(LayoutsTest, GradientsOfImagesAreStoredChannelsLastWhereAPassSaysSo) {
+  constexpr char kText[] = R"(
+%g = input user f32[2, 8, 5, 5]
+%w = input user f32[8, 4, 1, 1]
+%x = conv_grad_input(%g, %w) {stride = [1, 1], padding = [0, 0], groups = 1, dilation = [1, 1], output_padding = [0, 0], transposed = 0} : f32[2, 4, 5, 5]
+%p = permute(%x) {dims = [0, 2, 3, 1]}
+)";
+  const auto innermost = [](const std::string& text) {
+    absl::StatusOr<ir::Graph> graph = ir::ParseGraph(text);
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    for (const ir::Node& node : graph->nodes()) {
+      if (node.op() == ir::Op::kConvGradInput) return Layouts(*graph).StridesOf(node.result())[1] == ir::Expr(1);
+    }
+    return false;
+  };
+  EXPECT_TRUE(innermost(std::string(kText) + "%q = permute(%p) {dims = [0, 3, 1, 2]}\n%e = exp(%q)\noutput %e\n"));
+  EXPECT_FALSE(innermost(std::string(kText) + "%e = exp(%p)\noutput %e\n"));
+}
+
 TEST(FuseTest, ACallWithoutResultsIsAStep) {
   absl::StatusOr<ir::Graph> graph = ir::ParseGraph(R"(
 %x = input user f32[64]

@@ -66,10 +66,17 @@ void Layouts::PermuteProducts(const ir::Graph& graph) {
   }
 }
 
-// A convolution that somebody reads with channels last is stored so; its other readers go by strides as well.
+// A convolution that somebody reads with channels last is stored so; its other readers go by strides as well. Of
+// gradients by images only those that passes/lay_out_convolutions.h has marked, by permuting them there and back.
 void Layouts::StoreChannelsLast(const ir::Graph& graph) {
+  std::set<const ir::Node*> there;  // permutations that are undone at once
   for (const ir::Node& node : graph.nodes()) {
-    if (node.op() != Op::kPermute || !IsConv(*node.operand(0).node)) continue;
+    if (node.op() == Op::kPermute && node.operand(0).node->op() == Op::kPermute) there.insert(node.operand(0).node);
+  }
+  for (const ir::Node& node : graph.nodes()) {
+    if (node.op() != Op::kPermute) continue;
+    const ir::Node& read = *node.operand(0).node;
+    if (!IsConv(read) && !(read.op() == Op::kConvGradInput && there.count(&node) != 0)) continue;
     const std::vector<int64_t>& dims = node.Ints("dims");
     bool channels_last = dims.size() >= 3 && dims.back() == 1 && std::is_sorted(dims.begin(), dims.end() - 1);
     if (!channels_last) continue;

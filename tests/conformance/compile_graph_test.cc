@@ -693,6 +693,26 @@ output %l
 output %m strides [2, 12])");
 }
 
+// A backward pass whose saved images lie with their channels last.
+TEST(CompileGraph, GradientsOfChannelsLast) {
+  CheckText(R"(
+%g = input user f32[2, 8, 6, 6] strides [288, 1, 48, 8]
+%s = input user f32[2, 8, 6, 6] strides [288, 1, 48, 8]
+%x = input user f32[2, 4, 6, 6] strides [144, 1, 24, 4]
+%y = input user f32[2, 4, 6, 6]
+%w = input user f32[8, 4, 3, 3]
+%m = mul(%g, %s)
+%d = conv_grad_input(%m, %w) {stride = [1, 1], padding = [1, 1], groups = 1, dilation = [1, 1], output_padding = [0, 0], transposed = 0} : f32[2, 4, 6, 6]
+%f = conv_grad_weight(%m, %x) {stride = [1, 1], padding = [1, 1], groups = 1, dilation = [1, 1], output_padding = [0, 0], transposed = 0} : f32[8, 4, 3, 3]
+%e = mul(%d, %x)
+%a = add(%e, %y)
+%r = reduce_sum(%a) {dims = [0, 2, 3]}
+output %e strides [144, 1, 24, 4]
+output %a
+output %r
+output %f)");
+}
+
 // What has elements is computed even where a kernel could compute it beside something that has none.
 TEST(CompileGraph, EmptyResultsBesideOthers) {
   CheckText(R"(

@@ -3,7 +3,8 @@
 judges.py zoo.py|opinfo.py [its flags]      (a server in PREHEAT_SERVER)
 
 zoo.py and opinfo.py are scripts of a folder like shared/check; all their flags hold. Products of f32 keep f32 (TF32=1
-leaves torch's setting: eager's own convolutions round to 10 bits then). DEVICE=cpu tries this script without a GPU.
+leaves torch's setting: eager's own convolutions round to 10 bits then). CHANNELS_LAST=1: models and images lie so.
+DEVICE=cpu tries this script without a GPU.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ def move_models(zoo: ModuleType) -> None:
             model: str, make: Callable[[str], tuple[torch.nn.Module, dict[str, Any]]] = make
         ) -> tuple[torch.nn.Module, dict[str, Any]]:
             made, inputs = make(model)
+            if os.environ.get("CHANNELS_LAST"):
+                last = torch.channels_last
+                made = made.to(memory_format=last)
+                inputs = {k: v.contiguous(memory_format=last) if v.dim() == 4 else v for k, v in inputs.items()}
             return made.to(DEVICE), there(inputs)
 
         setattr(zoo, name, moved)
