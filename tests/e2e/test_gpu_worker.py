@@ -89,3 +89,32 @@ def test_attention_of_gpus_is_verified(with_gpu: Server, tmp_path: pathlib.Path)
     result = client.request(program.build(made).proto)
     verdict = cli.ok("verify", result.key)
     assert verdict["ok"], verdict
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "stride", "padding", "ceil"),
+    [((2, 3, 13, 14), [3, 3], [2, 2], [1, 1], False), ((4, 10, 9), [2, 3], [3, 2], [1, 0], True)],
+)
+def test_gradients_of_max_pooling_are_verified(
+    with_gpu: Server,
+    tmp_path: pathlib.Path,
+    shape: tuple[int, ...],
+    kernel: list[int],
+    stride: list[int],
+    padding: list[int],
+    ceil: bool,
+) -> None:
+    def pooled(x: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+        _, places = torch.ops.aten.max_pool2d_with_indices(x, kernel, stride, padding, [1, 1], ceil)
+        backward = torch.ops.aten.max_pool2d_with_indices_backward
+        return backward(g, x, kernel, stride, padding, [1, 1], ceil, places)
+
+    cli = with_gpu.cli(tmp_path / "cache")
+    wait_for(lambda: "cuda:0" in workers(cli))
+    out = torch.nn.functional.max_pool2d(torch.empty(shape), kernel, stride, padding, ceil_mode=ceil).shape
+    with FakeTensorMode():
+        made = make_fx(pooled)(torch.empty(shape, device="cuda"), torch.empty(out, device="cuda"))
+    result = Client(Config.make({"server": with_gpu.address, "target": TARGET})).request(program.build(made).proto)
+    assert not any("scatter" in kernel["name"] for kernel in cli.ok("explain", result.key)["kernels"])
+    verdict = cli.ok("verify", result.key)
+    assert verdict["ok"], verdict

@@ -6,6 +6,7 @@
 #include "compiler/capture/decompose/attention.h"
 #include "compiler/capture/decompose/conv_attrs.h"
 #include "compiler/capture/decompose/formulas.h"
+#include "compiler/capture/decompose/max_pool_grad.h"
 #include "compiler/capture/decompose/products.h"
 #include "compiler/capture/decompose/windows.h"
 
@@ -26,26 +27,6 @@ void ConvolutionGrad(OpContext& c) {
     if (i != 1) dims.push_back(i);
   }
   c.Set(2, c.b.Reduce(Op::kReduceSum, c.b.Cast(g, ComputeType(g.dtype())), dims, false));
-}
-
-// Each output's gradient goes to the element that was the maximum.
-LowerFn MaxPoolGrad(int spatial) {
-  return [spatial](OpContext& c) {
-    DType dtype = ComputeType(c.ResultType().dtype);
-    Value g = c.Operand("grad_output", dtype), index = c.Tensor("indices"), x = c.Tensor("self");
-    if (RankOf(x) < spatial || !g || !index) return c.Refuse("too few dimensions");
-    auto flat = [&](const std::vector<Expr>& shape) {
-      std::vector<Expr> lead(shape.begin(), shape.end() - spatial), last(shape.end() - spatial, shape.end());
-      lead.push_back(ir::NumElements(last));
-      return lead;
-    };
-    int64_t dim = RankOf(x) - spatial;
-    Value zeros = c.Fill(0, dtype, flat(x.shape()));
-    Value put =
-        c.b.Emit(Op::kScatter, {zeros, c.b.Reshape(index, flat(index.shape())), c.b.Reshape(g, flat(g.shape()))},
-                 {{"dim", dim}, {"reduce", std::string("add")}});
-    c.Set(c.b.Reshape(put, x.shape()));
-  };
 }
 
 // Zeros between the elements of a dimension, `stride` - 1 of them.

@@ -71,6 +71,29 @@ TEST(Lower, AnExternCallsResultsKeepTheirMemoryOrder) {
   EXPECT_THAT(lowered({2, 3}, {0, 1}), Not(HasSubstr("orders")));               // overlaps
 }
 
+TEST(Lower, GradientsOfMaxPoolingAreGatheredOnAGpu) {
+  const auto lowered = [](const char* device, int64_t dilation) {
+    ProgramWriter w;
+    const int g = w.Input({2, 3, 4, 5}), x = w.Input({2, 3, 8, 10}), at = w.Input({2, 3, 4, 5}, DType::kI64);
+    w.program.values[x].type.device_type = device;
+    const auto pair = [](int64_t n) { return std::vector<Expr>{n, n}; };
+    w.Output(w.Call("aten.max_pool2d_with_indices_backward.default",
+                    {{"grad_output", T(g)},
+                     {"self", T(x)},
+                     {"kernel_size", pair(3)},
+                     {"stride", pair(2)},
+                     {"padding", pair(1)},
+                     {"dilation", pair(dilation)},
+                     {"ceil_mode", false},
+                     {"indices", T(at)}},
+                    {2, 3, 8, 10}));
+    return Lowered(w);
+  };
+  EXPECT_THAT(lowered("cpu", 1), HasSubstr("scatter("));
+  EXPECT_THAT(lowered("cuda", 2), HasSubstr("scatter("));
+  EXPECT_THAT(lowered("cuda", 1), Not(HasSubstr("scatter(")));
+}
+
 // GPUs and CPUs declare them apart.
 TEST(Lower, SecondResultsMayBeDeclaredEmpty) {
   const auto lowered = [](const char* op, std::vector<Expr> second) {
