@@ -1,6 +1,7 @@
 #include "compiler/passes/spread_reductions.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -34,39 +35,54 @@ bool Reduced(const std::vector<int64_t>& dims, size_t d) {
   return std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();
 }
 
-// The dimension of more than one element along which a value lies contiguously, as far as inputs, views and elementwise
-// operators tell (an image made of tokens has its channels there); -1 without one. A convolution that is read with
-// channels last is stored so: schedule/layout.h.
-int64_t InnermostDim(const ir::Graph& graph, Value value) {
-  const ir::Node& node = *value.node;
-  int64_t d = value.type().rank() - 1;
-  while (d >= 0 && value.shape()[static_cast<size_t>(d)] == Expr(1)) --d;
-  if (node.op() == Op::kInput) {
-    const std::vector<Expr>& strides = graph.inputs()[static_cast<size_t>(node.Int("index"))].strides;
-    for (int64_t i = d; i >= 0; --i) {
-      if (value.shape()[static_cast<size_t>(i)] != Expr(1) && strides[static_cast<size_t>(i)] == Expr(1)) return i;
+// Along which dimension a value's elements lie side by side.
+class Memory {
+ public:
+  explicit Memory(const ir::Graph& graph) {
+    for (size_t i = 0; i < graph.inputs().size(); ++i) demanded_[graph.input_values()[i]] = &graph.inputs()[i].strides;
+    for (const ir::GraphOutput& output : graph.outputs()) {
+      if (output.mutates < 0) demanded_.try_emplace(output.value, &output.strides);
     }
   }
-  if (ir::IsPointwise(node.op())) {
-    for (Value operand : node.operands()) {
-      if (operand.node->op() != Op::kBroadcast && operand.node->op() != Op::kFill) return InnermostDim(graph, operand);
+
+  // The dimension, of more than one element; -1 without one. As far as the boundary, views and elementwise operators
+  // tell (an image made of tokens has its channels there). A convolution that is read with channels last is stored so:
+  // schedule/layout.h.
+  int64_t InnermostDim(Value value) const {
+    const ir::Node& node = *value.node;
+    if (const auto strides = demanded_.find(value); strides != demanded_.end()) {
+      for (int64_t d = value.type().rank() - 1; d >= 0; --d) {
+        if (!IsOne(value, d) && (*strides->second)[static_cast<size_t>(d)] == Expr(1)) return d;
+      }
     }
+    if (ir::IsPointwise(node.op())) {
+      for (Value operand : node.operands()) {
+        if (operand.node->op() != Op::kBroadcast && operand.node->op() != Op::kFill) return InnermostDim(operand);
+      }
+    }
+    if (node.op() == Op::kPermute) {
+      const std::vector<int64_t>& dims = node.Ints("dims");
+      const bool stored = ir::IsLibrary(node.operand(0).node->op()) && dims == ToChannelsLast(value.type().rank());
+      const int64_t inner = stored ? dims.back() : InnermostDim(node.operand(0));
+      const auto at = std::find(dims.begin(), dims.end(), inner);
+      return at != dims.end() ? at - dims.begin() : -1;
+    }
+    int64_t d = value.type().rank() - 1;
+    while (d >= 0 && IsOne(value, d)) --d;
+    return d;
   }
-  if (node.op() == Op::kPermute) {
-    const std::vector<int64_t>& dims = node.Ints("dims");
-    const bool stored = ir::IsLibrary(node.operand(0).node->op()) && dims == ToChannelsLast(value.type().rank());
-    const int64_t inner = stored ? dims.back() : InnermostDim(graph, node.operand(0));
-    const auto at = std::find(dims.begin(), dims.end(), inner);
-    return at != dims.end() ? at - dims.begin() : -1;
-  }
-  return d;
-}
+
+ private:
+  static bool IsOne(Value value, int64_t d) { return value.shape()[static_cast<size_t>(d)] == Expr(1); }
+
+  std::map<Value, const std::vector<Expr>*> demanded_;  // strides, by who calls
+};
 
 // Parts that are wanted: 1 for a reduction that is fine as it is.
-int64_t WantedParts(const ir::Graph& graph, const ir::Node& node) {
+int64_t WantedParts(const Memory& memory, const ir::Node& node) {
   const std::vector<int64_t>& dims = node.Ints("dims");
   const std::vector<Expr>& shape = node.operand(0).shape();
-  const int64_t inner = InnermostDim(graph, node.operand(0));
+  const int64_t inner = memory.InnermostDim(node.operand(0));
   int64_t inputs = 1, results = 1;
   for (size_t d = 0; d < shape.size(); ++d) {
     auto size = shape[d].constant();
@@ -99,9 +115,9 @@ std::optional<int64_t> DivisorNear(int64_t size, int64_t wanted) {
 }
 
 // From the outermost reduced dimension inwards: whole dimensions as long as they are wanted, then parts of one.
-std::optional<Spread> ChooseSpread(const ir::Graph& graph, const ir::Node& node) {
+std::optional<Spread> ChooseSpread(const Memory& memory, const ir::Node& node) {
   if (node.op() < Op::kReduceSum || node.op() > Op::kReduceAll) return std::nullopt;
-  const int64_t wanted = WantedParts(graph, node);
+  const int64_t wanted = WantedParts(memory, node);
   if (wanted < 2) return std::nullopt;
   Spread spread;
   int64_t have = 1;
@@ -157,8 +173,9 @@ Value ReduceTwice(Builder& b, const ir::Node& node, Value x, const Spread& sprea
 }  // namespace
 
 absl::StatusOr<ir::Graph> SpreadReductions(const ir::Graph& graph) {
+  const Memory memory(graph);
   return rewrite::ReplaceWhere(graph, [&](const ir::Node& node, rewrite::Rebuild& r) {
-    const std::optional<Spread> spread = ChooseSpread(graph, node);
+    const std::optional<Spread> spread = ChooseSpread(memory, node);
     return spread ? ReduceTwice(r.builder(), node, r.Map(node.operand(0)), *spread) : Value();
   });
 }
