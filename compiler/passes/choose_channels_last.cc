@@ -58,7 +58,8 @@ class Twins {
       twins_[node.result()] = b().Permute(r_.Map(node.result()), ToChannelsLast(node.results()[0].rank()));
       return absl::OkStatus();
     }
-    if (IsConvolution(node) && !users_.IsOutput(node.result())) {
+    const bool follows = gpu_ && node.op() == Op::kConvGradInput && twins_.count(node.operand(0)) != 0;
+    if ((IsConvolution(node) || follows) && !users_.IsOutput(node.result())) {
       RETURN_IF_ERROR(r_.Copy(node));
       twins_[node.result()] = b().Permute(r_.Map(node.result()), ToChannelsLast(node.results()[0].rank()));
       return absl::OkStatus();

@@ -19,7 +19,8 @@ namespace preheat::passes {
 absl::StatusOr<ir::Graph> ChooseChannelsLast(const ir::Graph& graph);
 
 // For GPUs, whose neighbouring threads want neighbouring memory: the same, and images that the caller passes with their
-// channels last (what was saved for a backward pass) have twins, too, also where there are gradients only.
+// channels last (what was saved for a backward pass) have twins, too, also where there are gradients only, and so have
+// gradients by images that are made of such values.
 absl::StatusOr<ir::Graph> ChooseGpuChannelsLast(const ir::Graph& graph);
 
 }  // namespace preheat::passes

@@ -99,7 +99,8 @@ output %e strides [144, 1, 24, 4]
 }
 
 // Sums of an image's channels that lie side by side: one block of threads would do a hundred thousand rows. They do
-// where the image was made of tokens, where the caller passes it so, and where it wants it so.
+// where the image was made of tokens, where the caller passes it so or wants it so, where torch makes it so, and where
+// a gradient follows what it is made of.
 TEST(PipelineTest, SumsOfColumnsAreSpreadWhicheverDimensionTheyAre) {
   const char* const programs[] = {
       R"(
@@ -122,6 +123,21 @@ output %s
 %m = mul(%c, %c)
 %s = reduce_sum(%m) {dims = [0, 2, 3]}
 output %c strides [125440, 1, 2240, 40]
+output %s
+)",
+      R"(
+%x = input user f32[32, 40, 56, 56]
+%c = extern(%x) {name = "torch's", call = "{}", orders = [0, 2, 3, 1]} : f32[32, 40, 56, 56]
+%m = mul(%c, %c)
+%s = reduce_sum(%m) {dims = [0, 2, 3]}
+output %s
+)",
+      R"(
+%g = input user f32[32, 8, 56, 56] strides [25088, 1, 448, 8]
+%w = input user f32[8, 40, 1, 1]
+%h = mul(%g, %g)
+%c = conv_grad_input(%h, %w) {stride = [1, 1], padding = [0, 0], groups = 1, dilation = [1, 1], output_padding = [0, 0], transposed = 0} : f32[32, 40, 56, 56]
+%s = reduce_sum(%c) {dims = [0, 2, 3]}
 output %s
 )"};
   for (const char* program : programs) {

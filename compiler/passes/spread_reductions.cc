@@ -55,6 +55,7 @@ class Memory {
         if (!IsOne(value, d) && (*strides->second)[static_cast<size_t>(d)] == Expr(1)) return d;
       }
     }
+    if (node.op() == Op::kExtern && node.Has("orders")) return InnermostOfExtern(value);
     if (ir::IsPointwise(node.op())) {
       for (Value operand : node.operands()) {
         if (operand.node->op() != Op::kBroadcast && operand.node->op() != Op::kFill) return InnermostDim(operand);
@@ -73,6 +74,17 @@ class Memory {
   }
 
  private:
+  // As torch makes it: the last dimension of the result's memory order that has more than one element.
+  static int64_t InnermostOfExtern(Value value) {
+    const std::vector<int64_t>& orders = value.node->Ints("orders");
+    size_t begin = 0;
+    for (int i = 0; i < value.index; ++i) begin += value.node->results()[static_cast<size_t>(i)].shape.size();
+    for (size_t i = begin + value.shape().size(); i-- > begin;) {
+      if (!IsOne(value, orders[i])) return orders[i];
+    }
+    return -1;
+  }
+
   static bool IsOne(Value value, int64_t d) { return value.shape()[static_cast<size_t>(d)] == Expr(1); }
 
   std::map<Value, const std::vector<Expr>*> demanded_;  // strides, by who calls
