@@ -15,14 +15,6 @@
 namespace preheat::server {
 namespace {
 
-absl::Status FailedVerification(const std::string& key) {
-  return MakeError(absl::StatusCode::kFailedPrecondition,
-                   {.kind = "failed_verification",
-                    .message = "what the compiler makes of this program was held against the reference and withdrawn",
-                    .where = key,
-                    .fix = "run it in eager mode and report the program; `compilectl rm` lets it be compiled anew"});
-}
-
 // What the worker was asked. Debug information stays: it names nodes in errors and inputs in results.
 PoolTask TaskFor(v1::CompileRequest request, const std::string& target) {
   PoolTask task;

@@ -17,6 +17,7 @@
 #include "server/compile_flight.h"
 #include "server/find_artifact.h"
 #include "server/tuning.h"
+#include "server/verification.h"
 
 namespace preheat::server {
 namespace {
@@ -92,8 +93,13 @@ absl::StatusOr<v1::CompileResult> CompileRequest::Finish(absl::StatusOr<Outcome>
     label_ = absl::IsResourceExhausted(outcome.status()) ? "refused" : "failed";
     return outcome.status();
   }
-  if (outcome->result == v1::COMPILED && !leads_) outcome->result = v1::COALESCED;
-  return Reply(*std::move(outcome));
+  const bool compiled = outcome->result == v1::COMPILED;
+  if (compiled && !leads_) outcome->result = v1::COALESCED;
+  const std::string key = outcome->key;
+  absl::StatusOr<v1::CompileResult> reply = Reply(*std::move(outcome));
+  // Held against the reference and withdrawn before this reply was made.
+  if (compiled && !reply.ok() && GetError(reply.status()).kind == "unknown_key") return FailedVerification(key);
+  return reply;
 }
 
 // --- Tune ---

@@ -334,7 +334,8 @@ TEST_F(DaemonTest, RemembersFailures) {
 
 TEST_F(DaemonTest, WithdrawsWhatFailsVerification) {
   Start();
-  ASSERT_TRUE(Compile("key=a wrong").ok());
+  const absl::StatusOr<v1::CompileResult> first = Compile("key=a wrong");  // the verdict may be sooner than the reply
+  EXPECT_TRUE(first.ok() || KindOf(first) == "failed_verification") << first.status();
   EXPECT_EQ(WaitForVerdict(Digest("a")), v1::Evidence::FAILED);
   EXPECT_EQ(KindOf(Compile("key=a wrong")), "failed_verification");
   EXPECT_TRUE(List().front().withdrawn());

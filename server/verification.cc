@@ -93,6 +93,14 @@ absl::StatusOr<std::string> Submit(Services& services, const v1::Manifest& manif
 
 }  // namespace
 
+absl::Status FailedVerification(const std::string& key) {
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   {.kind = "failed_verification",
+                    .message = "what the compiler makes of this program was held against the reference and withdrawn",
+                    .where = key,
+                    .fix = "run it in eager mode and report the program; `compilectl rm` lets it be compiled anew"});
+}
+
 void StartVerification(Services& services, const v1::GenerationRecord& record) {
   v1::VerifyRequest request;
   request.set_key(record.manifest().key());

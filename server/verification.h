@@ -2,6 +2,7 @@
 #define PREHEAT_SERVER_VERIFICATION_H_
 
 #include <functional>
+#include <string>
 
 #include "proto/preheat/v1/pool.pb.h"
 #include "proto/preheat/v1/store.pb.h"
@@ -18,6 +19,9 @@ void StartVerification(Services& services, const v1::GenerationRecord& record);
 // say anything, now. Otherwise, and where `done` holds no artifact, at once.
 using DoneFn = std::function<void(absl::StatusOr<v1::TaskDone>)>;
 void VerifyFirst(Services& services, v1::TaskDone done, DoneFn go_on);
+
+// What who asked for the program is told when it has failed.
+absl::Status FailedVerification(const std::string& key);
 
 // What an earlier server has published and not verified any more.
 void ResumeVerifications(Services& services);
