@@ -28,6 +28,17 @@ bool IsConv(const ir::Node& node) {
   return node.op() == Op::kConv || (node.op() == Op::kFused && node.String("base") == "conv");
 }
 
+// Dense, with these dimensions from the outermost to the innermost.
+std::vector<ir::Expr> StridesInOrder(const std::vector<ir::Expr>& shape, const std::vector<int64_t>& order) {
+  std::vector<ir::Expr> strides(shape.size());
+  ir::Expr elements(1);
+  for (auto dim = order.rbegin(); dim != order.rend(); ++dim) {
+    strides[static_cast<size_t>(*dim)] = elements;
+    elements = elements * shape[static_cast<size_t>(*dim)];
+  }
+  return strides;
+}
+
 // The only node that reads each node's results; null for several readers and for outputs.
 std::vector<const ir::Node*> OnlyReaders(const ir::Graph& graph) {
   std::vector<const ir::Node*> readers(graph.nodes().size(), nullptr);
@@ -60,9 +71,7 @@ void Layouts::PermuteProducts(const ir::Graph& graph) {
     if (!reshape || reshape->op() != Op::kReshape || dims.empty() ||
         dims.back() + 1 != static_cast<int64_t>(dims.size()))
       continue;
-    std::vector<ir::Expr> dense = ir::RowMajorStrides(permute->results()[0].shape), strides(dims.size());
-    for (size_t i = 0; i < dims.size(); ++i) strides[dims[i]] = dense[i];
-    strides_.try_emplace(node.result(), strides);
+    strides_.try_emplace(node.result(), StridesInOrder(node.results()[0].shape, dims));
   }
 }
 
@@ -80,9 +89,7 @@ void Layouts::StoreChannelsLast(const ir::Graph& graph) {
     const std::vector<int64_t>& dims = node.Ints("dims");
     bool channels_last = dims.size() >= 3 && dims.back() == 1 && std::is_sorted(dims.begin(), dims.end() - 1);
     if (!channels_last) continue;
-    std::vector<ir::Expr> dense = ir::RowMajorStrides(node.results()[0].shape), strides(dims.size());
-    for (size_t i = 0; i < dims.size(); ++i) strides[dims[i]] = dense[i];
-    strides_.try_emplace(node.operand(0), strides);
+    strides_.try_emplace(node.operand(0), StridesInOrder(node.operand(0).shape(), dims));
   }
 }
 
@@ -90,18 +97,12 @@ void Layouts::StoreChannelsLast(const ir::Graph& graph) {
 void Layouts::StoreAsTorchDoes(const ir::Graph& graph) {
   for (const ir::Node& node : graph.nodes()) {
     if (node.op() != Op::kExtern || !node.Has("orders")) continue;
-    size_t next = 0;
+    auto order = node.Ints("orders").begin();
     for (size_t i = 0; i < node.results().size(); ++i) {
       const std::vector<ir::Expr>& shape = node.results()[i].shape;
-      std::vector<ir::Expr> strides(shape.size());
-      ir::Expr elements(1);
-      for (size_t d = shape.size(); d-- > 0;) {
-        const auto dim = static_cast<size_t>(node.Ints("orders")[next + d]);
-        strides[dim] = elements;
-        elements = elements * shape[dim];
-      }
-      next += shape.size();
-      strides_.try_emplace(node.result(static_cast<int>(i)), strides);
+      const auto end = order + static_cast<long>(shape.size());
+      strides_.try_emplace(node.result(static_cast<int>(i)), StridesInOrder(shape, {order, end}));
+      order = end;
     }
   }
 }

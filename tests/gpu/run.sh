@@ -11,13 +11,15 @@
 # SEEDS (random programs against the evaluator, 0), SANITIZE=1 (compute-sanitizer on the conformance programs, where a
 # bundle has them, and on small workloads, SANITIZE_SECONDS a tool), HITS=1 (from the warm service too), PROFILE=1
 # (kernels that take longest), OUT (logs, here).
+# Beside it: judges.py (the architectures and operators of a folder like shared/check), attention.py, errors.py, tuned.py,
+# first_call.py, launch_cost.py; each says at its top what it wants.
 set -u
 bundle=
 while getopts b: option; do
   case $option in b) bundle=$OPTARG ;; *) exit 2 ;; esac
 done
 shift $((OPTIND - 1))
-if [ $# -lt 1 ]; then sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2; fi
+if [ $# -lt 1 ]; then sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 2; fi
 suite=$(realpath "$1") && shift || exit 2
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(realpath "${OUT:-.}")
