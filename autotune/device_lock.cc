@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -17,11 +19,18 @@ namespace preheat::autotune {
 namespace {
 
 constexpr std::chrono::milliseconds kPoll{10}, kQuietWindow{250};
-constexpr double kQuietShare = 0.1;
 
-std::string LockFile(const std::string& device) {
-  const char* folder = std::getenv("TMPDIR");
-  return absl::StrCat(folder != nullptr && *folder != 0 ? folder : "/tmp", "/preheat-", getuid(), "-", device, ".lock");
+int OpenLock(const std::string& device) {
+  const char* named = std::getenv("TMPDIR");
+  const std::string folder = named != nullptr && *named != 0 ? named : "/tmp";
+  const std::string path = absl::StrCat(folder, "/preheat-", getuid(), "-", device, ".lock");
+  return open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+}
+
+int Flock(int file, int operation) {
+  int failed = flock(file, operation);
+  while (failed != 0 && errno == EINTR) failed = flock(file, operation);
+  return failed;
 }
 
 double Seconds(const timeval& time) {
@@ -52,21 +61,42 @@ double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 }  // namespace
 
 DeviceLock::DeviceLock(const std::string& device, Kind kind, const std::atomic<bool>* cancelled)
-    : file_(open(LockFile(device).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
-  if (file_ < 0) {
-    held_ = true;
+    : work_(OpenLock(absl::StrCat(device, "-work"))) {
+  held_ = true;
+  if (work_ < 0) return;
+  if (kind == Kind::kShared) {
+    Flock(work_, LOCK_SH);  // who looks for workers holds it for no longer than that takes
+    futimens(work_, nullptr);
     return;
   }
-  const int operation = (kind == Kind::kShared ? LOCK_SH : LOCK_EX) | LOCK_NB;
-  while (flock(file_, operation) != 0) {
-    if (cancelled != nullptr && *cancelled) return;
+  measure_ = OpenLock(device);
+  while ((measure_ >= 0 && Flock(measure_, LOCK_EX | LOCK_NB) != 0) || SomebodyWorks()) {
+    held_ = cancelled == nullptr || !*cancelled;
+    if (!held_) return;
     std::this_thread::sleep_for(kPoll);
   }
-  held_ = true;
+  begun_ = LastWork();
 }
 
 DeviceLock::~DeviceLock() {
-  if (file_ >= 0) close(file_);
+  for (int file : {work_, measure_}) {
+    if (file >= 0) close(file);
+  }
+}
+
+bool DeviceLock::Disturbed() const { return work_ >= 0 && (LastWork() != begun_ || SomebodyWorks()); }
+
+// Nanoseconds since 1970.
+int64_t DeviceLock::LastWork() const {
+  struct stat about = {};
+  fstat(work_, &about);
+  return int64_t{about.st_mtim.tv_sec} * 1'000'000'000 + about.st_mtim.tv_nsec;
+}
+
+bool DeviceLock::SomebodyWorks() const {
+  if (Flock(work_, LOCK_EX | LOCK_NB) != 0) return true;
+  Flock(work_, LOCK_UN);
+  return false;
 }
 
 BusyMeter::BusyMeter() { Share(); }
@@ -79,6 +109,8 @@ double BusyMeter::Share() {
   return could > 0 ? std::max(0.0, others / could) : 0;
 }
 
+bool BusyMeter::SaysMuch() const { return Now() - time_ > std::chrono::duration<double>(kQuietWindow).count(); }
+
 bool WaitForQuiet(std::chrono::milliseconds patience, const std::atomic<bool>* cancelled) {
   const auto give_up = std::chrono::steady_clock::now() + patience;
   BusyMeter meter;
@@ -88,6 +120,12 @@ bool WaitForQuiet(std::chrono::milliseconds patience, const std::atomic<bool>* c
     if (meter.Share() < kQuietShare) return true;
     if (std::chrono::steady_clock::now() >= give_up) return false;
   }
+}
+
+void Patience::WaitForQuiet() {
+  const auto begin = std::chrono::steady_clock::now();
+  if (!over()) autotune::WaitForQuiet(left_, cancelled_);
+  left_ -= std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
 }
 
 }  // namespace preheat::autotune

@@ -18,17 +18,24 @@ using reference::HostTensor;
 // A tensor's bytes at an address as clients have them (a small std::string keeps its own at any multiple of 8), or on a
 // GPU.
 struct LoadedArtifact::Memory {
-  static absl::StatusOr<std::unique_ptr<Memory>> Of(const std::string& bytes, Device* gpu) {
-    std::unique_ptr<Memory> memory(new Memory(bytes.size(), gpu));
+  static absl::StatusOr<std::shared_ptr<Memory>> OfSize(size_t bytes, Device* gpu) {
+    std::shared_ptr<Memory> memory(new Memory(bytes, gpu));
     if (gpu == nullptr) {
-      memory->data = static_cast<char*>(std::aligned_alloc(kAlignment, Rounded(bytes.size())));
+      memory->data = static_cast<char*>(std::aligned_alloc(kAlignment, Rounded(bytes)));
       if (memory->data == nullptr) throw std::bad_alloc();
-      std::memcpy(memory->data, bytes.data(), bytes.size());
       return memory;
     }
-    ASSIGN_OR_RETURN(void* data, gpu->Allocate(static_cast<int64_t>(bytes.size())));
+    ASSIGN_OR_RETURN(void* data, gpu->Allocate(static_cast<int64_t>(bytes)));
     memory->data = static_cast<char*>(data);
-    if (!bytes.empty()) RETURN_IF_ERROR(gpu->Copy(data, bytes.data(), static_cast<int64_t>(bytes.size())));
+    return memory;
+  }
+  static absl::StatusOr<std::shared_ptr<Memory>> Of(const std::string& bytes, Device* gpu) {
+    ASSIGN_OR_RETURN(std::shared_ptr<Memory> memory, OfSize(bytes.size(), gpu));
+    if (gpu == nullptr) {
+      std::memcpy(memory->data, bytes.data(), bytes.size());
+    } else if (!bytes.empty()) {
+      RETURN_IF_ERROR(gpu->Copy(memory->data, bytes.data(), static_cast<int64_t>(bytes.size())));
+    }
     return memory;
   }
   ~Memory() { gpu == nullptr ? std::free(data) : gpu->Free(data); }
@@ -51,7 +58,43 @@ struct LoadedArtifact::Memory {
   Memory(size_t bytes, Device* device) : size(bytes), gpu(device) {}
 };
 
-LoadedArtifact::LoadedArtifact(Device* gpu, const LoadedArtifact* like) : gpu_(gpu), like_(like) {}
+struct LoadedArtifact::Common {
+  explicit Common(int64_t most) : max_bytes(most) {}
+
+  absl::Status Take(size_t more) {
+    bytes += static_cast<int64_t>(more);
+    if (max_bytes <= 0 || bytes <= max_bytes) return absl::OkStatus();
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     {.kind = "too_much_memory",
+                      .message = absl::StrCat("its tensors exceed ", max_bytes >> 20, " MiB, what the worker may hold"),
+                      .where = "",
+                      .fix = "give the server's workers more memory (worker_memory_bytes)"});
+  }
+  // Those who run in turn have no use for what is in it.
+  absl::Status Reserve(size_t size, Device* gpu) {
+    if (arena != nullptr && arena->size >= size) return absl::OkStatus();
+    RETURN_IF_ERROR(Take(size - (arena != nullptr ? arena->size : 0)));
+    arena.reset();
+    ASSIGN_OR_RETURN(arena, Memory::OfSize(size, gpu));
+    return absl::OkStatus();
+  }
+  // The place of a tensor, null until it has one.
+  static std::shared_ptr<Memory>& At(std::vector<std::shared_ptr<Memory>>& list, size_t number) {
+    list.resize(std::max(list.size(), number + 1));
+    return list[number];
+  }
+
+  std::vector<std::shared_ptr<Memory>> inputs, outputs;
+  std::shared_ptr<Memory> arena;
+  const int64_t max_bytes;
+  int64_t bytes = 0;
+};
+
+std::shared_ptr<LoadedArtifact::Common> LoadedArtifact::NewCommon(int64_t max_bytes) {
+  return std::make_shared<Common>(max_bytes);
+}
+
+LoadedArtifact::LoadedArtifact(Device* gpu, std::shared_ptr<Common> common) : gpu_(gpu), common_(std::move(common)) {}
 LoadedArtifact::~LoadedArtifact() {
   if (session_ != nullptr) preheat_session_release(session_);
   if (executable_ != nullptr) preheat_executable_release(executable_);
@@ -61,8 +104,8 @@ absl::StatusOr<std::unique_ptr<LoadedArtifact>> LoadedArtifact::Load(const std::
                                                                      const std::map<std::string, std::string>& code,
                                                                      const std::vector<HostTensor>& inputs,
                                                                      preheat_extern_handler handler, Device* gpu,
-                                                                     const LoadedArtifact* like) {
-  std::unique_ptr<LoadedArtifact> loaded(new LoadedArtifact(gpu, like));
+                                                                     std::shared_ptr<Common> common) {
+  std::unique_ptr<LoadedArtifact> loaded(new LoadedArtifact(gpu, std::move(common)));
   std::vector<preheat_blob> blobs;
   for (const auto& [digest, bytes] : code) blobs.push_back({digest.c_str(), bytes.data(), bytes.size()});
   preheat_load_options options = {nullptr, 0};
@@ -83,11 +126,12 @@ absl::Status LoadedArtifact::Bind(const std::vector<HostTensor>& inputs, preheat
   preheat_bind_options options = {frozen.data(), frozen.size(), gpu_ != nullptr ? gpu_->ordinal() : 0, handler,
                                   nullptr};
   RETURN_IF_ERROR(runtime::FromC(preheat_bind(executable_, &options, &session_)));
-  std::vector<int64_t> symbols(preheat_num_symbols(executable_) + 1);
-  RETURN_IF_ERROR(runtime::FromC(preheat_bind_symbols(executable_, all.data(), all.size(), symbols.data())));
+  symbols_.resize(preheat_num_symbols(executable_) + 1);
+  RETURN_IF_ERROR(runtime::FromC(preheat_bind_symbols(executable_, all.data(), all.size(), symbols_.data())));
   outputs_.resize(preheat_num_outputs(executable_));
-  for (size_t i = 0; i < outputs_.size(); ++i) RETURN_IF_ERROR(AddOutput(i, symbols.data()));
-  return absl::OkStatus();
+  for (size_t i = 0; i < outputs_.size(); ++i) RETURN_IF_ERROR(AddOutput(i));
+  if (common_ == nullptr) return absl::OkStatus();
+  return common_->Reserve(static_cast<size_t>(preheat_arena_bytes(executable_, symbols_.data())), gpu_);
 }
 
 preheat_tensor LoadedArtifact::View(const Memory& memory, const HostTensor& t) const {
@@ -105,8 +149,10 @@ absl::Status LoadedArtifact::AddInput(size_t number, const HostTensor& input, st
   static constexpr int64_t kOne = 1;
   const preheat_input_info info = preheat_input(executable_, number);
   // A size is passed as its value in sizes[0] of a tensor without data.
-  std::shared_ptr<Memory> memory = like_ != nullptr && info.mutated == 0 ? like_->memory_[number] : nullptr;
+  std::shared_ptr<Memory> own;
+  std::shared_ptr<Memory>& memory = common_ != nullptr && info.mutated == 0 ? Common::At(common_->inputs, number) : own;
   if (memory == nullptr) {
+    if (common_ != nullptr) RETURN_IF_ERROR(common_->Take(input.bytes.size()));
     ASSIGN_OR_RETURN(memory, Memory::Of(input.bytes, info.is_size != 0 ? nullptr : gpu_));
   }
   HostTensor& t = inputs_[number];
@@ -115,29 +161,46 @@ absl::Status LoadedArtifact::AddInput(size_t number, const HostTensor& input, st
   if (info.is_size != 0) {
     tensor = {nullptr, tensor.dtype, 1, reinterpret_cast<const int64_t*>(memory->data), &kOne, PREHEAT_CPU, 0};
   }
-  memory_.push_back(std::move(memory));
+  memory_.push_back(memory);
   all->push_back(tensor);
   (info.frozen != 0 ? *frozen : free_).push_back(tensor);
   return absl::OkStatus();
 }
 
-absl::Status LoadedArtifact::AddOutput(size_t number, const int64_t* symbols) {
+absl::Status LoadedArtifact::AddOutput(size_t number) {
   const preheat_output_info info = preheat_output(executable_, number);
   output_memory_.emplace_back();
   if (info.mutates >= 0) return absl::OkStatus();
   std::vector<int64_t> sizes(info.rank), strides(info.rank);
-  preheat_output_shape(executable_, symbols, number, sizes.data(), strides.data());
+  preheat_output_shape(executable_, symbols_.data(), number, sizes.data(), strides.data());
   HostTensor& t = outputs_[number];
-  t = reference::MakeStrided(static_cast<ir::DType>(info.dtype), std::move(sizes), std::move(strides));
-  ASSIGN_OR_RETURN(output_memory_.back(), Memory::Of(t.bytes, gpu_));
-  t.bytes.clear();
+  t = HostTensor{static_cast<ir::DType>(info.dtype), std::move(sizes), std::move(strides), ""};
+  std::shared_ptr<Memory>& memory = common_ != nullptr ? Common::At(common_->outputs, number) : output_memory_.back();
+  if (memory == nullptr) {
+    const HostTensor zeros = reference::MakeStrided(t.dtype, t.sizes, t.strides);
+    if (common_ != nullptr) RETURN_IF_ERROR(common_->Take(zeros.bytes.size()));
+    ASSIGN_OR_RETURN(memory, Memory::Of(zeros.bytes, gpu_));
+  }
+  output_memory_.back() = memory;
   results_.push_back(View(*output_memory_.back(), t));
   return absl::OkStatus();
 }
 
+absl::Status LoadedArtifact::RunUnchecked() {
+  std::vector<void*> inputs, outputs;
+  for (const preheat_tensor& input : free_) inputs.push_back(input.data);
+  for (const preheat_tensor& output : results_) outputs.push_back(output.data);
+  return runtime::FromC(
+      preheat_session_run_raw(session_, symbols_.data(), inputs.data(), outputs.data(), common_->arena->data, nullptr));
+}
+
+absl::Status LoadedArtifact::RunChecked() {
+  return runtime::FromC(
+      preheat_session_run(session_, free_.data(), free_.size(), results_.data(), results_.size(), nullptr));
+}
+
 absl::Status LoadedArtifact::Run() {
-  RETURN_IF_ERROR(runtime::FromC(
-      preheat_session_run(session_, free_.data(), free_.size(), results_.data(), results_.size(), nullptr)));
+  RETURN_IF_ERROR(common_ != nullptr ? RunUnchecked() : RunChecked());
   return gpu_ != nullptr ? gpu_->Synchronize(nullptr) : absl::OkStatus();
 }
 

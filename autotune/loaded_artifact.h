@@ -18,15 +18,21 @@ namespace preheat::autotune {
 // Not for several threads at once.
 class LoadedArtifact {
  public:
+  // Memory of artifacts of one program that run in turn, on the same inputs: those that no run writes to, outputs, and
+  // one arena, as large as the largest. With more than `max_bytes` of it in all (0: any number), Load returns
+  // RESOURCE_EXHAUSTED "too_much_memory".
+  struct Common;
+  static std::shared_ptr<Common> NewCommon(int64_t max_bytes = 0);
+
   // `inputs`: one for each input of the program, frozen ones included, sizes as 0-d i64; they are copied.
   // `handler` may be null. `gpu`: where the artifact runs and its tensors lie, on the calling thread's current device;
-  // null: a CPU's artifact. `like`: another artifact of the program with the same inputs, whose memory is shared, but
-  // for what runs write to; may be null. Errors are the runtime's: "unsupported_cpu", "extern_needs_torch", ...
+  // null: a CPU's artifact. `common`: what it shares with others; the runtime then checks tensors when it is loaded and
+  // not for every run. Null: nothing. Errors are the runtime's: "unsupported_cpu", "extern_needs_torch", ...
   static absl::StatusOr<std::unique_ptr<LoadedArtifact>> Load(const std::string& plan,
                                                               const std::map<std::string, std::string>& code,
                                                               const std::vector<reference::HostTensor>& inputs,
                                                               preheat_extern_handler handler, Device* gpu = nullptr,
-                                                              const LoadedArtifact* like = nullptr);
+                                                              std::shared_ptr<Common> common = nullptr);
   ~LoadedArtifact();
   LoadedArtifact(const LoadedArtifact&) = delete;
 
@@ -48,21 +54,24 @@ class LoadedArtifact {
 
  private:
   struct Memory;
-  LoadedArtifact(Device* gpu, const LoadedArtifact* like);
+  LoadedArtifact(Device* gpu, std::shared_ptr<Common> common);
   std::vector<preheat_step_time> StepTimes();
   absl::Status Bind(const std::vector<reference::HostTensor>& inputs, preheat_extern_handler handler);
   absl::Status AddInput(size_t number, const reference::HostTensor& input, std::vector<preheat_tensor>* frozen,
                         std::vector<preheat_tensor>* all);
-  absl::Status AddOutput(size_t number, const int64_t* symbols);
+  absl::Status AddOutput(size_t number);
+  absl::Status RunChecked();
+  absl::Status RunUnchecked();
   preheat_tensor View(const Memory& memory, const reference::HostTensor& t) const;
 
   Device* const gpu_;
-  const LoadedArtifact* const like_;  // while it is loaded
+  const std::shared_ptr<Common> common_;  // may be null
   preheat_executable* executable_ = nullptr;
   preheat_session* session_ = nullptr;
   std::vector<reference::HostTensor> inputs_, outputs_;  // sizes and strides; bytes lie in the memories
   std::vector<std::shared_ptr<Memory>> memory_;
-  std::vector<std::unique_ptr<Memory>> output_memory_;  // of outputs that mutate an input: null
+  std::vector<std::shared_ptr<Memory>> output_memory_;  // of outputs that mutate an input: null
+  std::vector<int64_t> symbols_;                        // values
   std::vector<preheat_tensor> free_, results_;
 };
 

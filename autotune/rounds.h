@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "autotune/device_lock.h"
 #include "autotune/loaded_artifact.h"
 
 namespace preheat::autotune {
@@ -17,6 +18,7 @@ namespace preheat::autotune {
 struct Rounds {
   std::vector<std::vector<std::vector<double>>> steps;  // [artifact][round][step], seconds; when steps are timed
   std::vector<std::vector<double>> totals;              // [artifact][round]
+  bool busy = false;                                    // others used the machine meanwhile
   int count() const { return totals.empty() ? 0 : static_cast<int>(totals[0].size()); }
 };
 
@@ -30,11 +32,15 @@ struct RoundOptions {
   int most_runs = 32;
   std::string device = "cpu";
   const std::atomic<bool>* cancelled = nullptr;
+  // Of a CPU: rounds during which others work are made again when they no longer do, as long as it lasts. Null: they
+  // count.
+  Patience* patience = nullptr;
 };
 
 // Runs each artifact a round, some times in a row, in a new random order each time, with the device held for the round.
 // One round before them is not counted, nor is the first of several runs in a row, which finds the caches as another
-// artifact left them.
+// artifact left them. So tuning stands still while requests or other processes have the machine, and neither has worse
+// of the other than a round.
 absl::StatusOr<Rounds> RunRounds(const std::vector<LoadedArtifact*>& artifacts, const RoundOptions& options);
 
 }  // namespace preheat::autotune

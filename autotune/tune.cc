@@ -24,7 +24,6 @@ namespace preheat::autotune {
 namespace {
 
 constexpr double kWorthwhile = 0.99;  // a candidate whose interval ends above is not told from the default
-constexpr double kBusyShare = 0.1;    // of the machine, used by others while it is measured
 constexpr int kRounds = 17;           // of a set
 constexpr int kConfirmRounds = 31;
 
@@ -49,18 +48,29 @@ std::vector<double> TimesOf(const std::vector<size_t>& steps, const std::vector<
   return times;
 }
 
+// For tensors, beside the inputs given.
+int64_t MemoryLeft(const TuneOptions& options) {
+  int64_t left = options.memory_bytes;
+  for (const reference::HostTensor& input : options.inputs) left -= static_cast<int64_t>(input.bytes.size());
+  return options.memory_bytes > 0 ? std::max<int64_t>(left, 1) : 0;
+}
+
 class Tuner {
  public:
   Tuner(const Canonical& canonical, const TuneOptions& options)
-      : canonical_(canonical), options_(options), kernels_(options.compile.kernels) {}
+      : canonical_(canonical),
+        options_(options),
+        kernels_(options.compile.kernels),
+        memory_(LoadedArtifact::NewCommon(MemoryLeft(options))),
+        patience_(options.patience, options.compile.cancelled) {}
 
   absl::StatusOr<TuneResult> Run() {
     Tell(0, "waiting for a quiet machine");
-    if (options_.patience.count() > 0) WaitForQuiet(options_.patience, options_.compile.cancelled);
+    patience_.WaitForQuiet();
     ASSIGN_OR_RETURN(Draft base, MakeDraft(canonical_, Options({})));
-    if (options_.gpu != nullptr) {  // so that its algorithms are known
-      ASSIGN_OR_RETURN(default_, Make({}));
-      RETURN_IF_ERROR(default_->loaded->Run());
+    ASSIGN_OR_RETURN(default_, Make({}));
+    RETURN_IF_ERROR(default_->loaded->Run());
+    if (options_.gpu != nullptr) {
       for (const PlannedCall& call : base.built.planned) plans_[call.name] = default_->loaded->Algorithm(call.step);
     }
     for (const Site& site : base.built.sites) {
@@ -69,13 +79,8 @@ class Tuner {
     }
     ReadRecords();
     ASSIGN_OR_RETURN(Candidates candidates, FindCandidates(canonical_, Options({}), base, Known()));
-    BusyMeter meter;
     RETURN_IF_ERROR(MeasureCandidates(candidates));
-    if (!default_) {
-      ASSIGN_OR_RETURN(default_, Make({}));
-    }
     RETURN_IF_ERROR(Confirm());
-    result_.tuning.machine_was_busy = options_.gpu == nullptr && meter.Share() > kBusyShare;
     if (!result_.tuning.machine_was_busy) WriteRecords();
     for (auto& [name, site] : sites_) result_.tuning.sites.push_back(std::move(site));
     return std::move(result_);
@@ -102,10 +107,8 @@ class Tuner {
   absl::StatusOr<Made> Make(const Chosen& chosen) {
     Made made;
     ASSIGN_OR_RETURN(made.artifact, Compile(canonical_, Options(chosen)));
-    ASSIGN_OR_RETURN(
-        made.loaded,
-        LoadedArtifact::Load(made.artifact.plan, made.artifact.code, options_.inputs, options_.extern_handler,
-                             options_.gpu, options_.gpu != nullptr && default_ ? default_->loaded.get() : nullptr));
+    ASSIGN_OR_RETURN(made.loaded, LoadedArtifact::Load(made.artifact.plan, made.artifact.code, options_.inputs,
+                                                       options_.extern_handler, options_.gpu, memory_));
     return made;
   }
 
@@ -198,8 +201,20 @@ class Tuner {
     if (target.ok()) CompileCudaKernels(sources, *target, Options({}), &notes).IgnoreError();
   }
 
+  absl::StatusOr<Rounds> Measure(const std::vector<LoadedArtifact*>& artifacts, const RoundOptions& options) {
+    ASSIGN_OR_RETURN(Rounds rounds, RunRounds(artifacts, options));
+    result_.tuning.machine_was_busy |= rounds.busy;
+    return rounds;
+  }
+
+  // Compilers, too, stand still while others have the machine.
+  void GiveWay() {
+    if (meter_.SaysMuch() && meter_.Share() > kQuietShare) patience_.WaitForQuiet();
+  }
+
   // A program that is about to be measured: one that cannot be made or run is remembered.
   absl::StatusOr<Made> MakeToMeasure(const Chosen& chosen) {
+    if (options_.gpu == nullptr) GiveWay();
     absl::StatusOr<Made> made = Make(chosen);
     if (made.ok() && options_.gpu != nullptr) {
       if (absl::Status ran = made->loaded->Run(); !ran.ok()) made = std::move(ran);
@@ -247,7 +262,7 @@ class Tuner {
     }
     RoundOptions timing = TimingOptions(true, kRounds);
     timing.budget /= 2;
-    ASSIGN_OR_RETURN(const Rounds rounds, RunRounds(in_turn, timing));
+    ASSIGN_OR_RETURN(const Rounds rounds, Measure(in_turn, timing));
     std::map<std::string, Measured> measured;
     for (const auto& [name, list] : candidates) {
       measured[name] = Collect(name, first[name], list.size() + 1, in_turn, rounds);
@@ -289,13 +304,14 @@ class Tuner {
     return measured;
   }
 
-  RoundOptions TimingOptions(bool time_steps, int most) const {
+  RoundOptions TimingOptions(bool time_steps, int most) {
     RoundOptions options;
     options.time_steps = time_steps;
     options.budget = options_.budget;
     options.most = most;
     options.device = options_.device;
     options.cancelled = options_.compile.cancelled;
+    options.patience = &patience_;
     return options;
   }
 
@@ -393,8 +409,8 @@ class Tuner {
 
   // False when some site went back to the default.
   absl::StatusOr<bool> ConfirmSites(const Made& tuned, const Chosen& chosen) {
-    ASSIGN_OR_RETURN(Rounds rounds, RunRounds({default_->loaded.get(), tuned.loaded.get()},
-                                              TimingOptions(/*time_steps=*/true, kConfirmRounds)));
+    ASSIGN_OR_RETURN(Rounds rounds, Measure({default_->loaded.get(), tuned.loaded.get()},
+                                            TimingOptions(/*time_steps=*/true, kConfirmRounds)));
     bool all = true;
     for (const auto& [name, schedule] : chosen) {
       SiteResult& site = sites_[name];
@@ -407,8 +423,8 @@ class Tuner {
   }
 
   absl::StatusOr<bool> ConfirmProgram(const Made& tuned) {
-    ASSIGN_OR_RETURN(Rounds rounds, RunRounds({default_->loaded.get(), tuned.loaded.get()},
-                                              TimingOptions(/*time_steps=*/false, 2 * kConfirmRounds)));
+    ASSIGN_OR_RETURN(Rounds rounds, Measure({default_->loaded.get(), tuned.loaded.get()},
+                                            TimingOptions(/*time_steps=*/false, 2 * kConfirmRounds)));
     result_.tuning.ratio = MedianRatio(rounds.totals[1], rounds.totals[0]);
     result_.tuning.runs = rounds.count();
     return result_.tuning.ratio.high < 1;
@@ -417,6 +433,9 @@ class Tuner {
   const Canonical& canonical_;
   const TuneOptions& options_;
   const KernelCache kernels_;
+  const std::shared_ptr<LoadedArtifact::Common> memory_;
+  Patience patience_;
+  BusyMeter meter_;
   Chosen failed_;                                     // what a program that could not be measured was made by
   std::map<std::string, std::vector<size_t>> steps_;  // by site, of the plan
   std::map<std::string, std::string> keys_;           // of records, by site

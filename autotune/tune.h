@@ -27,9 +27,10 @@ struct TuneOptions {
   std::string toolchain;       // and of one compiler
   // Records of sites that were measured before, by key; may be null.
   std::function<std::map<std::string, std::string>(const std::vector<std::string>& keys)> lookup_records;
-  std::function<void(const std::string& line)> log;              // what people may want to know; may be null
-  std::chrono::milliseconds budget = std::chrono::seconds(10);   // for timing candidates, and again for confirming
-  std::chrono::milliseconds patience = std::chrono::seconds(0);  // how long to wait for a quiet machine
+  std::function<void(const std::string& line)> log;             // what people may want to know; may be null
+  std::chrono::milliseconds budget = std::chrono::seconds(10);  // for timing candidates, and again for confirming
+  int64_t memory_bytes = 0;  // that tensors may take, of those given here and of those made; 0: any number
+  std::chrono::milliseconds patience = std::chrono::seconds(0);  // how long to wait for a quiet machine, in all
 };
 
 struct TuneResult {
@@ -52,7 +53,8 @@ struct TuneResult {
 //
 // A candidate that cannot be compiled or run is none: `log` is told, and the others are measured.
 //
-// The device is held for a round at a time (DeviceLock). CANCELLED soon after options.compile.cancelled is set.
+// The device is held for a round at a time (DeviceLock); while others use the machine it stands still, as long as
+// `patience` lasts. CANCELLED soon after options.compile.cancelled is set; RESOURCE_EXHAUSTED "too_much_memory".
 absl::StatusOr<TuneResult> Tune(const Canonical& canonical, const TuneOptions& options);
 
 }  // namespace preheat::autotune

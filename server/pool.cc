@@ -62,6 +62,12 @@ bool Matches(const std::string& pattern, const std::string& target) {
   return absl::StartsWith(target, pattern.substr(0, pattern.size() - 1));
 }
 
+// What workers share, so that one that measures there is to be alone.
+std::string PlaceOf(const v1::Registration& registration) {
+  const bool on_gpu = absl::StartsWith(registration.target(), "cuda:");
+  return absl::StrCat(registration.machine(), " ", on_gpu ? registration.device() : "cpu");
+}
+
 bool CanCompileFor(const v1::Registration& registration, const std::string& target) {
   if (registration.target() == target) return true;
   return std::any_of(registration.compile_targets().begin(), registration.compile_targets().end(),
@@ -121,6 +127,14 @@ absl::StatusOr<std::string> Pool::Submit(PoolTask task) {
   Dispatch();
   if (request && std::count(queue_.begin(), queue_.end(), queued) > 0) Interrupt(queued->task.target);
   return queued->id;
+}
+
+void Pool::Hurry(const std::function<bool(PoolTask&)>& change) {
+  std::lock_guard lock(mutex_);
+  const auto first = FirstBackground() - queue_.begin();
+  const auto rest = std::stable_partition(queue_.begin() + first, queue_.end(),
+                                          [&](const TaskPtr& task) { return change(task->task); });
+  if (rest != queue_.begin() + first) Dispatch();
 }
 
 absl::Status Pool::MayQueue(const PoolTask& task) const {
@@ -189,9 +203,18 @@ bool Pool::AnyWorkerFor(const std::string& target) const {
 
 bool Pool::Fits(const Worker& worker, const Task& task, SteadyTime now) const {
   if (task.task.not_before > now || !CanCompileFor(worker.registration, task.task.target)) return false;
+  if (task.task.alone && !HasPlaceAlone(worker)) return false;
   if (!task.task.to_run || worker.registration.target() == task.task.target) return true;
   auto device = devices_.find(task.task.target);  // else one that can say why it cannot
   return device == devices_.end() || (device->second.workers == 0 && now - device->second.left > kAwhile);
+}
+
+bool Pool::HasPlaceAlone(const Worker& worker) const {
+  const std::string place = PlaceOf(worker.registration);
+  return std::none_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
+    const Worker& other = entry.second;
+    return other.task != nullptr && other.task->task.alone && PlaceOf(other.registration) == place;
+  });
 }
 
 void Pool::Dispatch() {
@@ -213,6 +236,7 @@ void Pool::Dispatch() {
     *message.mutable_task() = worker.task->task.message;
     message.mutable_task()->set_id(worker.task->id);
     message.mutable_task()->set_deadline_ms(options_.task_deadline.count());
+    message.mutable_task()->set_memory_bytes(options_.max_resident_bytes);
     worker.link->Send(std::move(message));
   }
   idle_.notify_all();

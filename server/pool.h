@@ -40,6 +40,7 @@ struct PoolTask {
   SteadyTime not_before;  // it stays in the queue until then
   // In the background: how often requests may take its worker from it, and how long it then stays in the queue.
   int most_interruptions = 5;
+  bool alone = false;  // nobody waits for it, and it measures: one such task at a time on a machine or a GPU
   std::chrono::milliseconds pause = {};
   std::function<bool(const v1::KeyKnown&)>
       on_key;  // whether to go on; asked again if the worker is lost and another tries
@@ -72,6 +73,9 @@ class Pool {
   // FAILED_PRECONDITION "no_worker_for_target" when none of the workers that are there can do it; then nothing is
   // called.
   absl::StatusOr<std::string> Submit(PoolTask task);
+  // Queued tasks for which `change` returns true, having changed them, go in front of others of the background. It is
+  // called with a lock held.
+  void Hurry(const std::function<bool(PoolTask&)>& change);
   // Nobody wants it any more. A queued task ends now, a running one when its worker has noticed, or with its worker if
   // that does not notice for cancel_patience. Unknown ids are ignored.
   void Cancel(const std::string& id);
@@ -132,6 +136,7 @@ class Pool {
   void Interrupt(const std::string& target);
   bool AnyWorkerFor(const std::string& target) const;
   bool Fits(const Worker& worker, const Task& task, SteadyTime now) const;
+  bool HasPlaceAlone(const Worker& worker) const;
   void PutBack(const TaskPtr& task, std::chrono::milliseconds pause);
   static void Run(Actions& actions);
 

@@ -168,6 +168,63 @@ TEST_F(PoolTest, SomeTasksGiveWayHoweverOften) {
   EXPECT_EQ(ends_.size(), 8u);
 }
 
+// Of what nobody waits for and measures, one task at a time on a machine, and the other workers stay free; what
+// somebody has come to wait for overtakes it.
+TEST_F(PoolTest, MeasuresForNobodyOneAtATime) {
+  auto [first, first_link] = Connect("a");
+  auto [second, second_link] = Connect("b");
+  const auto tuning = [&](const std::string& name) {
+    PoolTask task = Task(name, PoolTask::Priority::kBackground);
+    task.alone = true;
+    return task;
+  };
+  for (const char* name : {"one", "two", "three"}) ASSERT_TRUE(pool_.Submit(tuning(name)).ok());
+  const std::string one = first_link->TaskId();
+  EXPECT_NE(one, "");
+  EXPECT_EQ(second_link->TaskId(), "") << "it is free for requests";
+  ASSERT_TRUE(pool_.Submit(Task("request")).ok());
+  EXPECT_EQ(first_link->TaskId(), "") << "nobody is interrupted";
+  Done(second, second_link->TaskId());
+  pool_.Hurry([](PoolTask& task) {
+    if (task.message.compile().request().name() != "three") return false;
+    task.alone = false;
+    return true;
+  });
+  const std::string three = second_link->TaskId();
+  EXPECT_NE(three, "") << "beside the first";
+  Done(second, three);
+  EXPECT_EQ(second_link->TaskId(), "");
+  Done(first, one);
+  Done(first, first_link->TaskId());
+  EXPECT_THAT(ends_, ElementsAre("request ok", "three ok", "one ok", "two ok"));
+}
+
+TEST_F(PoolTest, MeasuresOnSeveralMachinesAndGpusAtOnce) {
+  v1::Registration registration;
+  registration.set_target("cpu:x86-64-v3");
+  registration.set_device("cpu:0");
+  auto links = std::vector<std::shared_ptr<FakeLink>>();
+  const auto connect = [&](const std::string& machine) {
+    links.push_back(std::make_shared<FakeLink>());
+    registration.set_worker_id(absl::StrCat("w", links.size()));
+    registration.set_machine(machine);
+    ASSERT_TRUE(pool_.Connect(registration, links.back()).ok());
+  };
+  connect("here"), connect("here"), connect("there");
+  registration.set_target("cuda:sm_90");
+  registration.set_device("cuda:0");
+  connect("here");
+  for (const char* target : {"cpu:x86-64-v3", "cpu:x86-64-v3", "cuda:sm_90"}) {
+    PoolTask task = Task("tuning", PoolTask::Priority::kBackground);
+    task.target = target;
+    task.alone = true;
+    ASSERT_TRUE(pool_.Submit(std::move(task)).ok());
+  }
+  std::vector<bool> busy;
+  for (const auto& link : links) busy.push_back(!link->TaskId().empty());
+  EXPECT_THAT(busy, ElementsAre(true, false, true, true));
+}
+
 // What is to run on a device waits for its worker, while there is one or it has only just left.
 TEST_F(PoolTest, TasksThatRunGoToTheDevicesOwnWorker) {
   auto [cpu, cpu_link] = Connect("w");

@@ -17,26 +17,39 @@ namespace {
 // For a quiet machine: of somebody who waits, and of nobody.
 constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(5), kMuchPatience = std::chrono::minutes(10);
 
+// That nobody waits for, for so long at least: requests always go first, and it may wait long for a quiet machine.
+void MakeItWait(PoolTask& task, std::chrono::milliseconds after) {
+  task.not_before = std::chrono::steady_clock::now() + after;
+  task.most_interruptions = after.count() > 0 ? std::numeric_limits<int>::max() : PoolTask().most_interruptions;
+  task.pause = after;
+  task.alone = after.count() > 0;
+  task.message.mutable_tune()->set_patience_ms((after.count() > 0 ? kMuchPatience : kPatience).count());
+}
+
+// One that has been queued when nobody waited for it.
+void HurryTuning(Services& services, const std::string& key) {
+  services.pool.Hurry([&](PoolTask& task) {
+    if (!task.message.has_tune() || task.message.tune().manifest().key() != key) return false;
+    MakeItWait(task, std::chrono::milliseconds(0));
+    return true;
+  });
+}
+
 absl::StatusOr<PoolTask> TaskFor(Services& services, const v1::Manifest& manifest, const v1::CompileRequest& request,
                                  std::chrono::milliseconds after) {
   PoolTask task;
   task.target = manifest.target();
   task.to_run = true;
   task.priority = PoolTask::Priority::kBackground;
-  task.not_before = std::chrono::steady_clock::now() + after;
-  if (after.count() > 0) {  // nobody waits for it, and it may wait long for a quiet machine: requests always go first
-    task.most_interruptions = std::numeric_limits<int>::max();
-    task.pause = after;
-  }
   v1::TuneTask& tune = *task.message.mutable_tune();
   *tune.mutable_manifest() = manifest;
   *tune.mutable_exclude() = request.exclude();
   tune.set_freeze(request.freeze());
   tune.set_when_busy(services.tuning.when_busy());
-  tune.set_patience_ms((after.count() > 0 ? kMuchPatience : kPatience).count());
   for (const v1::BlobRef& blob : {manifest.program(), manifest.ir()}) {
     ASSIGN_OR_RETURN((*tune.mutable_blobs())[blob.digest()], services.index.blobs().Read(blob.digest()));
   }
+  MakeItWait(task, after);
   return task;
 }
 
@@ -132,6 +145,8 @@ std::shared_ptr<Flight> JoinTuning(Services& services, const v1::Manifest& manif
   if (joined.leads) {
     services.inflight.Keep(joined.flight);
     Begin(services, joined.flight, manifest, request, after);
+  } else if (after.count() == 0) {
+    HurryTuning(services, manifest.key());
   }
   return joined.flight;
 }

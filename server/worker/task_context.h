@@ -2,12 +2,14 @@
 #define PREHEAT_SERVER_WORKER_TASK_CONTEXT_H_
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "compiler/reference/inputs/inputs.h"
 #include "proto/preheat/v1/pool.pb.h"
 
 namespace preheat::worker {
@@ -23,6 +25,12 @@ struct TaskContext {
   std::function<void(const std::map<std::string, std::string>& objects)> publish_kernels;
   std::function<std::map<std::string, std::string>(const std::vector<std::string>& keys)> lookup_tuning;
   const std::atomic<bool>* cancelled = nullptr;
+  int64_t memory_bytes = 0;  // that the worker may hold before it is ended; 0: any number
+
+  // What the inputs of a program may have, of which so many copies will be held.
+  int64_t InputBytes(int copies) const {
+    return memory_bytes > 0 ? memory_bytes / copies : reference::InputOptions().max_bytes;
+  }
 };
 
 }  // namespace preheat::worker

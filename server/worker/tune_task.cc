@@ -100,6 +100,7 @@ absl::StatusOr<autotune::TuneOptions> TuneOptionsOf(const v1::TuneTask& task, co
   tune.compile = options;
   reference::InputOptions inputs;
   ASSIGN_OR_RETURN(inputs.symbols, reference::CompleteSymbols(canonical.program, {}));
+  inputs.max_bytes = context.InputBytes(/*copies=*/2);
   ASSIGN_OR_RETURN(tune.inputs, reference::GenerateInputs(canonical.program, inputs));
   tune.symbols = inputs.symbols;
   ASSIGN_OR_RETURN(tune.gpu, DeviceFor(options.target));
@@ -110,6 +111,8 @@ absl::StatusOr<autotune::TuneOptions> TuneOptionsOf(const v1::TuneTask& task, co
   tune.lookup_records = context.lookup_tuning;
   tune.log = [](const std::string& line) { spdlog::info("{}", line); };
   if (tune.gpu != nullptr) tune.budget = kBudgetOnGpu;
+  // The rest is for what libraries pack and need for a while, and for compilers.
+  if (tune.gpu == nullptr) tune.memory_bytes = context.memory_bytes / 4 * 3;
   if (!task.when_busy() && tune.gpu == nullptr) tune.patience = std::chrono::milliseconds(task.patience_ms());
   return tune;
 }

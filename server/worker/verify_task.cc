@@ -167,12 +167,13 @@ absl::StatusOr<std::vector<HostTensor>> RunEager(const AtenProgram&, const std::
 #endif
 
 absl::StatusOr<std::vector<HostTensor>> MakeInputs(const AtenProgram& program, const v1::VerifyRequest& request,
-                                                   Symbols& symbols) {
+                                                   int64_t max_bytes, Symbols& symbols) {
   ASSIGN_OR_RETURN(symbols, NamedSymbols(program, request));
   ASSIGN_OR_RETURN(symbols, reference::CompleteSymbols(program, symbols));
   reference::InputOptions options;
   options.seed = request.seed();
   options.symbols = symbols;
+  options.max_bytes = max_bytes;
   ASSIGN_OR_RETURN(options.given, GivenInputs(program, request, symbols));
   return reference::GenerateInputs(program, options);
 }
@@ -188,9 +189,12 @@ bool IsNoVerdict(const absl::Status& status) {
 }
 
 absl::StatusOr<v1::TaskDone> Verify(const v1::VerifyTask& task, const AtenProgram& program,
-                                    const std::atomic<bool>* cancelled) {
+                                    const TaskContext& context) {
+  const std::atomic<bool>* cancelled = context.cancelled;
   Symbols symbols;
-  ASSIGN_OR_RETURN(std::vector<HostTensor> inputs, MakeInputs(program, task.request(), symbols));
+  // As they are, and in float64 or as the artifact has them.
+  const int64_t most = context.InputBytes(/*copies=*/2);
+  ASSIGN_OR_RETURN(std::vector<HostTensor> inputs, MakeInputs(program, task.request(), most, symbols));
   ASSIGN_OR_RETURN(std::vector<HostTensor> exact, RunEager(program, inputs, symbols, /*float64=*/true, cancelled));
   ASSIGN_OR_RETURN(std::vector<HostTensor> eager, RunEager(program, inputs, symbols, /*float64=*/false, cancelled));
   v1::TaskDone done;
@@ -228,7 +232,7 @@ absl::StatusOr<v1::TaskDone> RunVerifyTask(const v1::VerifyTask& task, const Tas
     return IsNoVerdict(quiet) ? NotPossible(std::string(quiet.message())) : absl::StatusOr<v1::TaskDone>(quiet);
   }
   const auto start = std::chrono::steady_clock::now();
-  absl::StatusOr<v1::TaskDone> done = Verify(task, program, context.cancelled);
+  absl::StatusOr<v1::TaskDone> done = Verify(task, program, context);
   if (!done.ok() && IsNoVerdict(done.status())) return NotPossible(std::string(done.status().message()));
   if (done.ok())
     done->mutable_evidence()->set_seconds(

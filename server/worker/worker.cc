@@ -65,6 +65,13 @@ absl::Status LostContext() {
                                                     .fix = "the worker begins anew; try again"});
 }
 
+// The same in its containers.
+std::string MachineId() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
+
 absl::StatusOr<v1::Registration> MakeRegistration(const WorkerOptions& options) {
   v1::Registration registration;
   registration.set_worker_id(options.id);
@@ -73,6 +80,7 @@ absl::StatusOr<v1::Registration> MakeRegistration(const WorkerOptions& options) 
   registration.set_target(gpu != nullptr ? gpu->target : preheat_host_target());
   if (gpu == nullptr) registration.add_compile_targets("cpu:*");
   registration.set_pid(getpid());
+  registration.set_machine(MachineId());
   v1::Toolchain& toolchain = *registration.mutable_toolchain();
   ASSIGN_OR_RETURN(*toolchain.mutable_host_compiler(), HostCompilerVersion());
   // No GPU is needed to compile for one, only NVRTC.
@@ -178,9 +186,11 @@ class Worker {
     // thread, and this one, with those that it starts, ends with the task.
     const bool background = task.has_tune() || task.verify().quiet_until_unix_ms() != 0;
     if (background) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kBackgroundNiceness);
-    std::optional<autotune::DeviceLock> lock;  // who measures must be alone
+    std::optional<autotune::DeviceLock> lock;  // who measures stands still meanwhile
     if (!task.has_tune()) lock.emplace("cpu", autotune::DeviceLock::Kind::kShared, &running.cancelled);
-    absl::StatusOr<v1::TaskDone> done = Run(task, ContextOf(running));
+    TaskContext context = ContextOf(running);
+    context.memory_bytes = task.memory_bytes();
+    absl::StatusOr<v1::TaskDone> done = Run(task, context);
     if (running.cancelled) done = absl::CancelledError("cancelled by the server");
     v1::WorkerMessage message;
     if (done.ok()) {

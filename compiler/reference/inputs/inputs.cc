@@ -22,8 +22,6 @@ using capture::AtenProgram;
 using capture::AtenValue;
 using ir::DType;
 
-constexpr int64_t kMaxInputBytes = int64_t{16} << 30;
-
 absl::Status Invalid(const std::string& kind, const std::string& message, int input) {
   return MakeError(absl::StatusCode::kInvalidArgument,
                    {.kind = kind, .message = message, .where = absl::StrCat("input ", input)});
@@ -168,8 +166,8 @@ absl::Status CheckBound(const AtenValue& value, const std::map<std::string, int6
   return absl::OkStatus();
 }
 
-absl::StatusOr<HostTensor> EmptyInput(const AtenValue& value, const std::map<std::string, int64_t>& symbols, int input,
-                                      int64_t& budget) {
+absl::StatusOr<HostTensor> EmptyInput(const AtenValue& value, const InputOptions& options, int input, int64_t& budget) {
+  const std::map<std::string, int64_t>& symbols = options.symbols;
   RETURN_IF_ERROR(CheckBound(value, symbols, input));
   std::vector<int64_t> sizes = Evaluate(value.type.tensor.shape, symbols);
   std::vector<int64_t> strides = Evaluate(value.type.strides, symbols);
@@ -180,10 +178,12 @@ absl::StatusOr<HostTensor> EmptyInput(const AtenValue& value, const std::map<std
     elements += static_cast<double>(std::max<int64_t>(sizes[i] - 1, 0)) * strides[i];
   }
   if (elements * ir::DTypeSize(value.type.tensor.dtype) > budget) {
-    return MakeError(absl::StatusCode::kResourceExhausted, {.kind = "inputs_too_large",
-                                                            .message = "the inputs together exceed 16 GiB",
-                                                            .where = absl::StrCat("input ", input),
-                                                            .fix = "choose smaller dimensions"});
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     {.kind = "inputs_too_large",
+                      .message = absl::StrCat("the inputs together exceed ", options.max_bytes >> 20, " MiB"),
+                      .where = absl::StrCat("input ", input),
+                      .fix = "choose smaller dimensions, or give the server's "
+                             "workers more memory (worker_memory_bytes)"});
   }
   budget -= static_cast<int64_t>(elements) * ir::DTypeSize(value.type.tensor.dtype);
   return MakeStrided(value.type.tensor.dtype, std::move(sizes), std::move(strides));
@@ -253,7 +253,7 @@ absl::StatusOr<std::vector<HostTensor>> GenerateInputs(const AtenProgram& progra
   };
   const std::vector<InputRole> roles = FindInputRoles(program, symbol);
   std::vector<HostTensor> out;
-  int64_t budget = kMaxInputBytes;
+  int64_t budget = options.max_bytes;
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const AtenValue& value = program.values[program.inputs[i].value];
     if (value.is_size) {
@@ -261,7 +261,7 @@ absl::StatusOr<std::vector<HostTensor>> GenerateInputs(const AtenProgram& progra
       out.push_back(SizeTensor(value.expr.Evaluate(symbol)));
       continue;
     }
-    ASSIGN_OR_RETURN(HostTensor tensor, EmptyInput(value, options.symbols, i, budget));
+    ASSIGN_OR_RETURN(HostTensor tensor, EmptyInput(value, options, i, budget));
     if (auto given = options.given.find(i); given != options.given.end()) {
       RETURN_IF_ERROR(CheckGiven(given->second, tensor, i));
       CopyElements(given->second, tensor);

@@ -24,10 +24,11 @@ struct InputOptions {
   uint64_t seed = 0;
   std::map<std::string, int64_t> symbols;  // every symbol of the program: see CompleteSymbols
   std::map<int, HostTensor> given;         // by input number, with any strides; dtype and sizes are checked
+  int64_t max_bytes = int64_t{16} << 30;   // of all together
 };
 
 // One tensor for each input of the program, frozen ones included, with the strides that the program declares.
-// INVALID_ARGUMENT "unbound_symbol", "shape_mismatch", RESOURCE_EXHAUSTED "inputs_too_large" beyond 16 GiB in all.
+// INVALID_ARGUMENT "unbound_symbol", "shape_mismatch", RESOURCE_EXHAUSTED "inputs_too_large" beyond max_bytes.
 absl::StatusOr<std::vector<HostTensor>> GenerateInputs(const capture::AtenProgram& program,
                                                        const InputOptions& options);
 
