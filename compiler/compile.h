@@ -90,7 +90,7 @@ absl::StatusOr<Artifact> Compile(const Canonical& canonical, const CompileOption
 
 // Raised whenever the same canonical program would give other sources or another plan; a golden test
 // (tests/golden) forces it up. Part of every key.
-inline constexpr uint32_t kCompilerEpoch = 36;
+inline constexpr uint32_t kCompilerEpoch = 37;
 
 // "g++ 12.2.0": what Compile calls for CPU code. UNAVAILABLE "no_host_compiler" when there is none.
 absl::StatusOr<std::string> HostCompilerVersion();

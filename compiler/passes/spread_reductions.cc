@@ -68,6 +68,10 @@ class Memory {
       const auto at = std::find(dims.begin(), dims.end(), inner);
       return at != dims.end() ? at - dims.begin() : -1;
     }
+    return LastDim(value);
+  }
+
+  static int64_t LastDim(Value value) {
     int64_t d = value.type().rank() - 1;
     while (d >= 0 && IsOne(value, d)) --d;
     return d;
@@ -106,7 +110,9 @@ int64_t WantedParts(const Memory& memory, const ir::Node& node) {
     (reduced ? inputs : results) *= *size;
   }
   if (inputs == 0 || results == 0) return 1;
-  const bool columns = inner >= 0 && !Reduced(dims, static_cast<size_t>(inner));
+  const int64_t last = memory.LastDim(node.operand(0));
+  const auto kept = [&](int64_t d) { return d >= 0 && !Reduced(dims, static_cast<size_t>(d)); };
+  const bool columns = kept(last) || kept(inner);  // codegen walks along the last one even where others lie closer
   if (columns) {
     if (inputs * results < kLeastColumnInputs) return 1;
     int64_t blocks = (results + kColumnsABlock - 1) / kColumnsABlock;
