@@ -71,11 +71,11 @@ struct LoadedArtifact::Common {
                       .fix = "give the server's workers more memory (worker_memory_bytes)"});
   }
   // Those who run in turn have no use for what is in it.
-  absl::Status Reserve(size_t size, Device* gpu) {
+  absl::Status Reserve(size_t size) {
     if (arena != nullptr && arena->size >= size) return absl::OkStatus();
     RETURN_IF_ERROR(Take(size - (arena != nullptr ? arena->size : 0)));
     arena.reset();
-    ASSIGN_OR_RETURN(arena, Memory::OfSize(size, gpu));
+    ASSIGN_OR_RETURN(arena, Memory::OfSize(size, nullptr));
     return absl::OkStatus();
   }
   // The place of a tensor, null until it has one.
@@ -130,8 +130,8 @@ absl::Status LoadedArtifact::Bind(const std::vector<HostTensor>& inputs, preheat
   RETURN_IF_ERROR(runtime::FromC(preheat_bind_symbols(executable_, all.data(), all.size(), symbols_.data())));
   outputs_.resize(preheat_num_outputs(executable_));
   for (size_t i = 0; i < outputs_.size(); ++i) RETURN_IF_ERROR(AddOutput(i));
-  if (common_ == nullptr) return absl::OkStatus();
-  return common_->Reserve(static_cast<size_t>(preheat_arena_bytes(executable_, symbols_.data())), gpu_);
+  if (common_ == nullptr || gpu_ != nullptr) return absl::OkStatus();  // a GPU's runs have their stream's workspace
+  return common_->Reserve(static_cast<size_t>(preheat_arena_bytes(executable_, symbols_.data())));
 }
 
 preheat_tensor LoadedArtifact::View(const Memory& memory, const HostTensor& t) const {
@@ -190,8 +190,9 @@ absl::Status LoadedArtifact::RunUnchecked() {
   std::vector<void*> inputs, outputs;
   for (const preheat_tensor& input : free_) inputs.push_back(input.data);
   for (const preheat_tensor& output : results_) outputs.push_back(output.data);
+  char* const arena = common_->arena != nullptr ? common_->arena->data : nullptr;
   return runtime::FromC(
-      preheat_session_run_raw(session_, symbols_.data(), inputs.data(), outputs.data(), common_->arena->data, nullptr));
+      preheat_session_run_raw(session_, symbols_.data(), inputs.data(), outputs.data(), arena, nullptr));
 }
 
 absl::Status LoadedArtifact::RunChecked() {

@@ -13,6 +13,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kShort = std::chrono::milliseconds(5);  // to wait for a lock
+constexpr auto kWatchEvery = std::chrono::milliseconds(250);
 
 absl::Status Cancelled(const RoundOptions& options) {
   if (options.cancelled != nullptr && *options.cancelled) return absl::CancelledError("tuning was interrupted");
@@ -81,19 +82,27 @@ class Measurement {
 
   absl::StatusOr<Rounds> Run() {
     Clock::duration spent{0};
+    RETURN_IF_ERROR(Watch(Moment::kAtRest));
     while (spent.count() == 0) {
       ASSIGN_OR_RETURN(spent, Round(/*counts=*/false));
     }
+    RETURN_IF_ERROR(Watch(Moment::kAllLoaded));
     runs_ = RunsFor(spent, options_);
     while (rounds_.count() < options_.most && (rounds_.count() < options_.least || spent <= options_.budget) &&
            spent <= 3 * options_.budget) {
       ASSIGN_OR_RETURN(const Clock::duration took, Round(/*counts=*/true));
       spent += took;
+      if (Clock::now() - watched_ > kWatchEvery) RETURN_IF_ERROR(Watch(Moment::kBetween));
     }
     return std::move(rounds_);
   }
 
  private:
+  absl::Status Watch(Moment moment) {
+    watched_ = Clock::now();
+    return options_.watch ? options_.watch(moment) : absl::OkStatus();
+  }
+
   // How long it took, without waiting; nothing when it is to be made again.
   absl::StatusOr<Clock::duration> Round(bool counts) {
     const auto asked = Clock::now();
@@ -143,6 +152,7 @@ class Measurement {
   std::vector<size_t> order_;
   std::mt19937 random_{1};
   int runs_ = 1;
+  Clock::time_point watched_;
   size_t good_ = 0;  // rounds known to be worth counting
   Rounds rounds_;
 };

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -22,6 +23,11 @@ struct Rounds {
   int count() const { return totals.empty() ? 0 : static_cast<int>(totals[0].size()); }
 };
 
+// When measuring, to ask whether somebody else has come to the device: nothing of ours has run for a moment; everything
+// has run once, so no more memory will be taken; or between rounds.
+enum class Moment { kAtRest, kAllLoaded, kBetween };
+using WatchFn = std::function<absl::Status(Moment)>;
+
 struct RoundOptions {
   bool time_steps = true;
   std::chrono::milliseconds budget = std::chrono::seconds(10);
@@ -35,6 +41,7 @@ struct RoundOptions {
   // Of a CPU: rounds during which others work are made again when they no longer do, as long as it lasts. Null: they
   // count.
   Patience* patience = nullptr;
+  WatchFn watch;  // of a GPU; an error ends it all with it. May be null
 };
 
 // Runs each artifact a round, some times in a row, in a new random order each time, with the device held for the round.

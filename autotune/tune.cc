@@ -312,6 +312,7 @@ class Tuner {
     options.device = options_.device;
     options.cancelled = options_.compile.cancelled;
     options.patience = &patience_;
+    options.watch = options_.watch;
     return options;
   }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "autotune/rounds.h"
 #include "autotune/tuning.h"
 #include "compiler/compile.h"
 #include "compiler/reference/inputs/host_tensor.h"
@@ -22,6 +23,7 @@ struct TuneOptions {
   std::map<std::string, int64_t> symbols;     // the sizes of those inputs
   preheat_extern_handler extern_handler = nullptr;
   Device* gpu = nullptr;       // where a GPU's program is measured, which the caller knows to be quiet
+  WatchFn watch;               // of that GPU: an error ends tuning with it. May be null
   std::string device = "cpu";  // by DeviceLock's name
   std::string machine;         // "AMD EPYC 7R13, 2 threads": records are of one machine model
   std::string toolchain;       // and of one compiler

@@ -154,8 +154,10 @@ absl::StatusOr<v1::TaskDone> RunTuneTask(const v1::TuneTask& task, const TaskCon
   ASSIGN_OR_RETURN(Canonical canonical, ReadCanonical(task, options));
   absl::StatusOr<autotune::TuneOptions> tune = TuneOptionsOf(task, canonical, options, context);
   if (!tune.ok()) return NotTuned(std::string(tune.status().message()));
+  GpuWatch watch;
+  if (tune->gpu != nullptr && !task.when_busy()) tune->watch = [&](autotune::Moment at) { return watch.Look(at); };
   absl::StatusOr<autotune::TuneResult> result = autotune::Tune(canonical, *tune);
-  if (absl::IsCancelled(result.status())) return result.status();
+  if (absl::IsCancelled(result.status()) || GetError(result.status()).kind == "gpu_busy") return result.status();
   if (!result.ok()) return NotTuned(std::string(result.status().message()));
   v1::TaskDone done;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

@@ -20,7 +20,9 @@ namespace {
 constexpr int64_t kUnusedBytes = int64_t{600} << 20;  // a GPU that nobody uses has some of its own in use
 constexpr int64_t kOwnBytes = int64_t{8} << 30;       // what our context, libraries and last artifact may hold
 constexpr int kUnusedPercent = 10;
+constexpr int64_t kNewcomersBytes = int64_t{200} << 20;  // less than a context takes
 constexpr std::chrono::milliseconds kPoll{500};
+constexpr std::chrono::seconds kRest{4};
 
 struct State {
   std::optional<Gpu> gpu;
@@ -101,6 +103,27 @@ absl::Status WaitForGpu(std::chrono::milliseconds patience, const std::atomic<bo
     if (use.memory_bytes <= most && (HoldsGpu() || use.percent <= kUnusedPercent)) return absl::OkStatus();
     if (cancelled != nullptr && *cancelled) return absl::CancelledError("cancelled");
     if (std::chrono::steady_clock::now() >= give_up) return Busy(*gpu, use);
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+absl::Status GpuWatch::Look(autotune::Moment moment) {
+  if (moment == autotune::Moment::kAtRest) return WaitForRest();
+  const Gpu& gpu = *WorkersGpu();
+  const absl::StatusOr<GpuUse> use = UseOf(gpu);
+  if (!use.ok()) return absl::OkStatus();
+  if (moment == autotune::Moment::kAllLoaded) loaded_bytes_ = use->memory_bytes;
+  return use->memory_bytes > loaded_bytes_ + kNewcomersBytes ? Busy(gpu, *use) : absl::OkStatus();
+}
+
+// Until what ran last, which may be ours, is over by the driver's account.
+absl::Status GpuWatch::WaitForRest() const {
+  const Gpu& gpu = *WorkersGpu();
+  const auto give_up = std::chrono::steady_clock::now() + kRest;
+  while (true) {
+    const absl::StatusOr<GpuUse> use = UseOf(gpu);
+    if (!use.ok() || use->percent <= kUnusedPercent) return absl::OkStatus();
+    if (std::chrono::steady_clock::now() >= give_up) return Busy(gpu, *use);
     std::this_thread::sleep_for(kPoll);
   }
 }

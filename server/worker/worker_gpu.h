@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "autotune/rounds.h"
 #include "kernels/device/device.h"
 #include "kernels/device/gpus.h"
 
@@ -31,6 +32,17 @@ absl::StatusOr<Device*> DeviceFor(const std::string& target);
 // Waits until nobody else uses the worker's GPU: a job's memory and time are not for us to take. UNAVAILABLE "gpu_busy"
 // when it is still used after `patience`, FAILED_PRECONDITION "no_nvml" when that cannot be told; CANCELLED.
 absl::Status WaitForGpu(std::chrono::milliseconds patience, const std::atomic<bool>* cancelled);
+
+// Looks after others who come while this process measures on its GPU: they want its memory, too. UNAVAILABLE "gpu_busy"
+// then. Not for several threads at once.
+class GpuWatch {
+ public:
+  absl::Status Look(autotune::Moment moment);
+
+ private:
+  absl::Status WaitForRest() const;
+  int64_t loaded_bytes_ = 0;  // of the whole GPU, when all of ours was there
+};
 
 // Whether this process holds memory of a GPU, and whether the last artifact has left its context in order.
 bool HoldsGpu();

@@ -19,10 +19,14 @@ TARGET = "cuda:sm_90"
 
 
 @pytest.fixture
-def with_gpu(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def emulator(monkeypatch: pytest.MonkeyPatch) -> None:
     for library in ("NVRTC", "CUDA_DRIVER", "CUBLASLT", "CUDNN", "NVML"):
         monkeypatch.setenv(f"PREHEAT_{library}", str(BUILD / "lib" / "libpreheat_emulator.so"))
     monkeypatch.setenv("PREHEAT_EMULATED_DELAY_US", "2000")  # what the library proposes first is not the best
+
+
+@pytest.fixture
+def with_gpu(emulator: None, tmp_path: pathlib.Path) -> Iterator[Server]:
     config = tmp_path / "preheatd.yaml"
     config.write_text("gpu_workers: 1\nverify: false\ntune_when_busy: true\n")  # other tests keep the machine busy
     server = start_server(tmp_path / "data", "--config", config)
@@ -77,6 +81,28 @@ def attention_and_gradients(x: torch.Tensor, g: torch.Tensor) -> tuple[torch.Ten
     )
     backward = aten._scaled_dot_product_cudnn_attention_backward
     return out, *backward(g, q, k, v, out, sums, seed, offset, None, cq, ck, mq, mk, 0.0, True)
+
+
+def test_tuning_leaves_the_gpu_to_a_job_that_comes(
+    emulator: None, models: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use = tmp_path / "use"  # MiB, percent
+    use.write_text("0 0")
+    monkeypatch.setenv("PREHEAT_EMULATED_USE", str(use))
+    config = tmp_path / "preheatd.yaml"
+    config.write_text("gpu_workers: 1\nverify: false\ntune_after_seconds: 0\n")
+    server = start_server(tmp_path / "data", "--config", config)
+    try:
+        cli = server.cli(tmp_path / "cache")
+        wait_for(lambda: "cuda:0" in workers(cli))
+        key = cli.ok("compile", models / "mlp.pt2", "--target", TARGET, "--mode", "background")["key"]
+        wait_for(lambda: str(workers(cli)["cuda:0"]["task"]).startswith("tune"))
+        time.sleep(1)
+        use.write_text("3000 0")
+        wait_for(lambda: not str(workers(cli)["cuda:0"]["task"]).startswith("tune"))
+        assert cli.ok("show", key)["generation"] == 1
+    finally:
+        stop_server(server)
 
 
 def test_attention_of_gpus_is_verified(with_gpu: Server, tmp_path: pathlib.Path) -> None:

@@ -227,23 +227,37 @@ def test_attention_with_dropout_is_torch_s(client: Client, kernel: str) -> None:
     assert externs(client, made) == {f"{name}.default", f"{name}_backward.default"}
 
 
-def test_attention_that_cudnn_refuses_stays_torch_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where its version or the architecture has no engine for it: the rest of the graph is compiled all the same."""
+def test_what_libraries_refuse_stays_torch_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where their version or the architecture has no engine for it: the rest of the graph is compiled all the same."""
     asked = []
+    wanted: set[str] = set()  # to be left out
 
     def fetch(_kind: str, config: Config, *_rest: Any) -> str:
-        asked.append(config.exclude)
-        if config.exclude:
+        asked.append(set(config.exclude))
+        if wanted <= set(config.exclude):
             return "compiled"
-        raise PreheatError("UNIMPLEMENTED", "unsupported_library_call", "cuDNN has no engine for attention")
+        raise PreheatError("UNIMPLEMENTED", "unsupported_library_call", "there is no engine for it")
 
     monkeypatch.setattr(compile_graph, "_fetch_as_it_is", fetch)
+    attention = {f"aten._scaled_dot_product_cudnn_attention{part}" for part in ("", "_backward")}
     made = built(forward_and_backward("cudnn", True, 0.0), (2, 40, 192), (2, 4, 40, 16))
-    with pytest.warns(match="attention of a forward graph stays torch's: .*no engine"):
+    wanted |= attention
+    with pytest.warns(match="attention of a forward graph: left to torch: .*no engine"):
         assert compile_graph._fetch_one("forward", Config.make({}), made, print, 0.0) == "compiled"
-    name = "aten._scaled_dot_product_cudnn_attention"
-    assert asked == [(), (name, name + "_backward")]
-    with pytest.raises(PreheatError):  # nothing of it is attention
+    assert asked == [set(), attention]
+
+    def convolve(x: torch.Tensor, w: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+        y = torch.ops.aten.convolution.default(x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+        return torch.ops.aten.mm.default(y.flatten(1), m)
+
+    asked.clear()
+    wanted |= {"aten.convolution", "aten.mm"}
+    wanted -= attention
+    made = built(convolve, (2, 3, 8, 8), (4, 3, 3, 3), (256, 5))
+    with pytest.warns(match="products of a forward graph: left to torch"):
+        assert compile_graph._fetch_one("forward", Config.make({}), made, print, 0.0) == "compiled"
+    assert asked == [set(), {"aten.convolution"}, {"aten.convolution", "aten.mm"}]
+    with pytest.raises(PreheatError):  # nothing of it calls a library
         compile_graph._fetch_one("forward", Config.make({}), built(lambda x: x + 1, (8,)), print, 0.0)
 
 

@@ -30,7 +30,13 @@ logger = logging.getLogger("preheat")
 # Codes of errors that are this process's or its server's: every graph would run eagerly. Some kinds are one graph's.
 _NO_SERVICE = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "FAILED_PRECONDITION", "UNAUTHENTICATED", "PERMISSION_DENIED"}
 _OF_A_GRAPH = {"failed_verification", "task_deadline"}
-_REFUSED_BY_CUDNN = {"unsupported_library_call", "no_cudnn"}
+_REFUSED_BY_LIBRARIES = {"unsupported_library_call", "no_cudnn", "no_cublaslt"}
+# What libraries are called for; what they refuse stays torch's, the first of these that a graph has before the others.
+_CALLS = {
+    "attention": ATTENTION_OF_GPUS,
+    "convolutions": {"aten.convolution", "aten.convolution_backward"},
+    "products": {f"aten.{name}" for name in ("mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot")},
+}
 _RESULTS = {compile_pb2.HIT: "hit", compile_pb2.COMPILED: "compiled", compile_pb2.COALESCED: "coalesced"}
 
 
@@ -136,16 +142,18 @@ def _fetch_one(
     start: float,
     dims: Mapping[str, int] | None = None,
 ) -> CompiledGraph:
-    """The artifact for the program, with some of its symbols fixed; without attention where cuDNN does not take it."""
-    try:
-        return _fetch_as_it_is(kind, config, built, eager, start, dims)
-    except PreheatError as error:
-        ops = {node.op.rpartition(".")[0] for node in built.proto.nodes} & ATTENTION_OF_GPUS
-        if error.kind not in _REFUSED_BY_CUDNN or not ops or ops <= set(config.exclude):
-            raise
-        warn_once(f"attention:{error}", f"attention of a {kind} graph stays torch's: {error}")
-        excluded = dataclasses.replace(config, exclude=tuple(sorted({*config.exclude, *ops})))
-        return _fetch_as_it_is(kind, excluded, built, eager, start, dims)
+    """The artifact for the program, with some of its symbols fixed; without operators whose libraries refuse them."""
+    operators = {node.op.rpartition(".")[0] for node in built.proto.nodes}
+    families = [(what, ops) for what, family in _CALLS.items() if (ops := operators & family) - set(config.exclude)]
+    while True:
+        try:
+            return _fetch_as_it_is(kind, config, built, eager, start, dims)
+        except PreheatError as error:
+            if error.kind not in _REFUSED_BY_LIBRARIES or not families:
+                raise
+            what, ops = families.pop(0)
+            warn_once(f"{what}:{error}", f"{what} of a {kind} graph: left to torch: {error}")
+            config = dataclasses.replace(config, exclude=tuple(sorted({*config.exclude, *ops})))
 
 
 def _fetch_as_it_is(
