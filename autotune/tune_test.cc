@@ -180,6 +180,7 @@ TEST(Tune, WhatIsChosenHasItsProofAndIsRemembered) {
 absl::StatusOr<std::unique_ptr<Device>> OnGpu(TuneOptions& options) {
   options.budget = std::chrono::seconds(1);
   options.compile.target = "cuda:sm_90";
+  options.device = "cuda-emulated";
   auto gpu = NewCudaDevice(options.compile.target);
   if (gpu.ok()) options.gpu = gpu->get();
   return gpu;
