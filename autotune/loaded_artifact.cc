@@ -150,7 +150,7 @@ absl::Status LoadedArtifact::AddInput(size_t number, const HostTensor& input, st
   const preheat_input_info info = preheat_input(executable_, number);
   // A size is passed as its value in sizes[0] of a tensor without data.
   std::shared_ptr<Memory> own;
-  std::shared_ptr<Memory>& memory = common_ != nullptr && info.mutated == 0 ? Common::At(common_->inputs, number) : own;
+  std::shared_ptr<Memory>& memory = common_ != nullptr ? Common::At(common_->inputs, number) : own;
   if (memory == nullptr) {
     if (common_ != nullptr) RETURN_IF_ERROR(common_->Take(input.bytes.size()));
     ASSIGN_OR_RETURN(memory, Memory::Of(input.bytes, info.is_size != 0 ? nullptr : gpu_));

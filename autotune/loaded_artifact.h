@@ -18,8 +18,8 @@ namespace preheat::autotune {
 // Not for several threads at once.
 class LoadedArtifact {
  public:
-  // Memory of artifacts of one program that run in turn, on the same inputs: those that no run writes to, outputs, and
-  // one arena, as large as the largest. With more than `max_bytes` of it in all (0: any number), Load returns
+  // Memory of artifacts of one program that run in turn: inputs, those that runs write to among them, outputs, and on a
+  // CPU one arena, as large as the largest. With more than `max_bytes` of it in all (0: any number), Load returns
   // RESOURCE_EXHAUSTED "too_much_memory".
   struct Common;
   static std::shared_ptr<Common> NewCommon(int64_t max_bytes = 0);

@@ -17,6 +17,7 @@
 #include "compiler/draft.h"
 #include "compiler/ir/parse.h"
 #include "compiler/ir/print.h"
+#include "compiler/support/error.h"
 #include "kernels/device/cuda_device.h"
 #include "kernels/runtime/preheat_runtime.h"
 
@@ -104,6 +105,7 @@ TEST(Tune, EveryCandidateComputesTheSame) {
   auto found = FindCandidates(program, options.compile, *base, {});
   ASSERT_TRUE(found.ok());
   std::vector<reference::HostTensor> want;
+  const auto common = LoadedArtifact::NewCommon();  // as the tuner has them
   for (size_t k = 0; k < kMostCandidates; ++k) {
     CompileOptions turned = options.compile;
     for (const auto& [site, schedules] : *found) {
@@ -111,7 +113,7 @@ TEST(Tune, EveryCandidateComputesTheSame) {
     }
     auto artifact = Compile(program, turned);
     ASSERT_TRUE(artifact.ok()) << artifact.status();
-    auto loaded = LoadedArtifact::Load(artifact->plan, artifact->code, options.inputs, nullptr);
+    auto loaded = LoadedArtifact::Load(artifact->plan, artifact->code, options.inputs, nullptr, nullptr, common);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     (*loaded)->Profile(true);
     ASSERT_TRUE((*loaded)->Run().ok());
@@ -127,6 +129,16 @@ TEST(Tune, EveryCandidateComputesTheSame) {
       }
     }
   }
+}
+
+TEST(Tune, TakesNoMoreMemoryThanItMay) {
+  TuneOptions options = Options();
+  int64_t inputs = 0;
+  for (const reference::HostTensor& input : options.inputs) inputs += static_cast<int64_t>(input.bytes.size());
+  options.memory_bytes = 2 * inputs;  // those given, and nothing but them once more
+  EXPECT_EQ(GetError(Tune(Program(), options).status()).kind, "too_much_memory");
+  options.memory_bytes = 8 * inputs;  // whatever the number of candidates
+  EXPECT_TRUE(Tune(Program(), options).ok());
 }
 
 TEST(Tune, WhatIsChosenHasItsProofAndIsRemembered) {
