@@ -13,6 +13,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kShort = std::chrono::milliseconds(5);  // to wait for a lock
+constexpr double kFewOfRounds = 0.1;                   // medians bear that many disturbed ones
 constexpr auto kWatchEvery = std::chrono::milliseconds(250);
 
 absl::Status Cancelled(const RoundOptions& options) {
@@ -94,6 +95,7 @@ class Measurement {
       spent += took;
       if (Clock::now() - watched_ > kWatchEvery) RETURN_IF_ERROR(Watch(Moment::kBetween));
     }
+    rounds_.busy = disturbed_ > kFewOfRounds * (disturbed_ + undisturbed_);
     return std::move(rounds_);
   }
 
@@ -141,7 +143,7 @@ class Measurement {
       for (auto& totals : rounds_.totals) totals.resize(good_);
       for (auto& steps : rounds_.steps) steps.resize(options_.time_steps ? good_ : 0);
     }
-    rounds_.busy |= *disturbed && !again;
+    if (!again) ++(*disturbed ? disturbed_ : undisturbed_);
     good_ = static_cast<size_t>(rounds_.count());
     return again;
   }
@@ -153,7 +155,8 @@ class Measurement {
   std::mt19937 random_{1};
   int runs_ = 1;
   Clock::time_point watched_;
-  size_t good_ = 0;  // rounds known to be worth counting
+  int disturbed_ = 0, undisturbed_ = 0;  // of those that stand, as often as it was known
+  size_t good_ = 0;                      // rounds known to be worth counting
   Rounds rounds_;
 };
 

@@ -231,12 +231,13 @@ def test_what_libraries_refuse_stays_torch_s(monkeypatch: pytest.MonkeyPatch) ->
     """Where their version or the architecture has no engine for it: the rest of the graph is compiled all the same."""
     asked = []
     wanted: set[str] = set()  # to be left out
+    message = "there is no engine for it"
 
     def fetch(_kind: str, config: Config, *_rest: Any) -> str:
         asked.append(set(config.exclude))
         if wanted <= set(config.exclude):
             return "compiled"
-        raise PreheatError("UNIMPLEMENTED", "unsupported_library_call", "there is no engine for it")
+        raise PreheatError("UNIMPLEMENTED", "unsupported_library_call", message)
 
     monkeypatch.setattr(compile_graph, "_fetch_as_it_is", fetch)
     attention = {f"aten._scaled_dot_product_cudnn_attention{part}" for part in ("", "_backward")}
@@ -254,9 +255,14 @@ def test_what_libraries_refuse_stays_torch_s(monkeypatch: pytest.MonkeyPatch) ->
     wanted |= {"aten.convolution", "aten.mm"}
     wanted -= attention
     made = built(convolve, (2, 3, 8, 8), (4, 3, 3, 3), (256, 5))
-    with pytest.warns(match="products of a forward graph: left to torch"):
+    with pytest.warns(match="product of a forward graph: left to torch"):
         assert compile_graph._fetch_one("forward", Config.make({}), made, print, 0.0) == "compiled"
     assert asked == [set(), {"aten.convolution"}, {"aten.convolution", "aten.mm"}]
+    asked.clear()
+    wanted -= {"aten.convolution"}
+    message = "a matrix product's operand has no dense dimension"
+    assert compile_graph._fetch_one("forward", Config.make({}), made, print, 0.0) == "compiled"
+    assert asked == [set(), {"aten.mm"}], "what the error names goes first"
     with pytest.raises(PreheatError):  # nothing of it calls a library
         compile_graph._fetch_one("forward", Config.make({}), built(lambda x: x + 1, (8,)), print, 0.0)
 

@@ -31,11 +31,11 @@ logger = logging.getLogger("preheat")
 _NO_SERVICE = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "FAILED_PRECONDITION", "UNAUTHENTICATED", "PERMISSION_DENIED"}
 _OF_A_GRAPH = {"failed_verification", "task_deadline"}
 _REFUSED_BY_LIBRARIES = {"unsupported_library_call", "no_cudnn", "no_cublaslt"}
-# What libraries are called for; what they refuse stays torch's, the first of these that a graph has before the others.
+# What libraries are called for, in the words of their errors. What they refuse stays torch's.
 _CALLS = {
     "attention": ATTENTION_OF_GPUS,
-    "convolutions": {"aten.convolution", "aten.convolution_backward"},
-    "products": {f"aten.{name}" for name in ("mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot")},
+    "convolution": {"aten.convolution", "aten.convolution_backward"},
+    "product": {f"aten.{name}" for name in ("mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot")},
 }
 _RESULTS = {compile_pb2.HIT: "hit", compile_pb2.COMPILED: "compiled", compile_pb2.COALESCED: "coalesced"}
 
@@ -144,14 +144,15 @@ def _fetch_one(
 ) -> CompiledGraph:
     """The artifact for the program, with some of its symbols fixed; without operators whose libraries refuse them."""
     operators = {node.op.rpartition(".")[0] for node in built.proto.nodes}
-    families = [(what, ops) for what, family in _CALLS.items() if (ops := operators & family) - set(config.exclude)]
+    families = {what: ops for what, family in _CALLS.items() if (ops := operators & family) - set(config.exclude)}
     while True:
         try:
             return _fetch_as_it_is(kind, config, built, eager, start, dims)
         except PreheatError as error:
             if error.kind not in _REFUSED_BY_LIBRARIES or not families:
                 raise
-            what, ops = families.pop(0)
+            what = next((word for word in families if word in str(error)), next(iter(families)))
+            ops = families.pop(what)
             warn_once(f"{what}:{error}", f"{what} of a {kind} graph: left to torch: {error}")
             config = dataclasses.replace(config, exclude=tuple(sorted({*config.exclude, *ops})))
 
