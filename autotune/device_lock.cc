@@ -2,14 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <thread>
 
@@ -18,7 +16,7 @@
 namespace preheat::autotune {
 namespace {
 
-constexpr std::chrono::milliseconds kPoll{10}, kQuietWindow{250};
+constexpr std::chrono::milliseconds kPoll{10};
 
 int OpenLock(const std::string& device) {
   const char* named = std::getenv("TMPDIR");
@@ -32,31 +30,6 @@ int Flock(int file, int operation) {
   while (failed != 0 && errno == EINTR) failed = flock(file, operation);
   return failed;
 }
-
-double Seconds(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-}
-
-double OwnSeconds() {
-  double seconds = 0;
-  for (int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
-    rusage use{};
-    getrusage(who, &use);
-    seconds += Seconds(use.ru_utime) + Seconds(use.ru_stime);
-  }
-  return seconds;
-}
-
-// What all processors have worked since the machine's start.
-double MachineSeconds() {
-  std::ifstream file("/proc/stat");
-  std::string word;
-  double user = 0, nice = 0, system = 0, idle = 0, wait = 0, irq = 0, soft = 0;
-  file >> word >> user >> nice >> system >> idle >> wait >> irq >> soft;
-  return (user + nice + system + irq + soft) / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
-
-double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 
@@ -97,35 +70,6 @@ bool DeviceLock::SomebodyWorks() const {
   if (Flock(work_, LOCK_EX | LOCK_NB) != 0) return true;
   Flock(work_, LOCK_UN);
   return false;
-}
-
-BusyMeter::BusyMeter() { Share(); }
-
-double BusyMeter::Share() {
-  const double time = Now(), used = MachineSeconds(), own = OwnSeconds();
-  const double others = (used - used_) - (own - own_);
-  const double could = (time - time_) * std::max(1u, std::thread::hardware_concurrency());
-  time_ = time, used_ = used, own_ = own;
-  return could > 0 ? std::max(0.0, others / could) : 0;
-}
-
-bool BusyMeter::SaysMuch() const { return Now() - time_ > std::chrono::duration<double>(kQuietWindow).count(); }
-
-bool WaitForQuiet(std::chrono::milliseconds patience, const std::atomic<bool>* cancelled) {
-  const auto give_up = std::chrono::steady_clock::now() + patience;
-  BusyMeter meter;
-  while (true) {
-    std::this_thread::sleep_for(kQuietWindow);
-    if (cancelled != nullptr && *cancelled) return false;
-    if (meter.Share() < kQuietShare) return true;
-    if (std::chrono::steady_clock::now() >= give_up) return false;
-  }
-}
-
-void Patience::WaitForQuiet() {
-  const auto begin = std::chrono::steady_clock::now();
-  if (!over()) autotune::WaitForQuiet(left_, cancelled_);
-  left_ -= std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
 }
 
 }  // namespace preheat::autotune

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "autotune/device_lock.h"
 #include "compiler/support/status_macros.h"
 
 namespace preheat::autotune {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "autotune/device_lock.h"
 #include "autotune/loaded_artifact.h"
+#include "autotune/quiet_machine.h"
 
 namespace preheat::autotune {
 

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "autotune/device_lock.h"
 #include "autotune/kernel_cache.h"
 #include "autotune/loaded_artifact.h"
+#include "autotune/quiet_machine.h"
 #include "autotune/rounds.h"
 #include "autotune/search.h"
 #include "compiler/codegen/target.h"

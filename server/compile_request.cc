@@ -110,8 +110,7 @@ std::shared_ptr<Flight> CompileRequest::JoinTuning(const v1::CompileResult& resu
   auto newest = services_.index.Lookup(result.key(), 0);
   if (!newest.ok() || !*newest || (*newest)->manifest().tuned()) return nullptr;
   const bool waits = request_.mode() == v1::TUNED;
-  constexpr std::chrono::milliseconds kNobodyWaits{1};
-  const auto after = waits ? std::chrono::milliseconds(0) : std::max(services_.tune_after, kNobodyWaits);
+  const auto after = waits ? std::nullopt : std::optional(services_.tune_after);
   std::shared_ptr<Flight> flight = server::JoinTuning(services_, result.manifest(), request_, after);
   if (flight == nullptr || waits) return flight;
   services_.inflight.Leave(flight);

@@ -96,6 +96,7 @@ std::string NameOf(const v1::Task& task) {
 struct Pool::Worker {
   int number = 0;
   v1::Registration registration;
+  std::string place;  // what it shares with others
   std::shared_ptr<WorkerLink> link;
   TaskPtr task;                            // null: idle
   SteadyTime begun, deadline;              // of the task
@@ -201,19 +202,18 @@ bool Pool::AnyWorkerFor(const std::string& target) const {
                      [&](const auto& entry) { return CanCompileFor(entry.second.registration, target); });
 }
 
-bool Pool::Fits(const Worker& worker, const Task& task, SteadyTime now) const {
+bool Pool::Fits(const Worker& worker, bool may_measure, const Task& task, SteadyTime now) const {
   if (task.task.not_before > now || !CanCompileFor(worker.registration, task.task.target)) return false;
-  if (task.task.alone && !HasPlaceAlone(worker)) return false;
+  if (task.task.alone && !may_measure) return false;
   if (!task.task.to_run || worker.registration.target() == task.task.target) return true;
   auto device = devices_.find(task.task.target);  // else one that can say why it cannot
   return device == devices_.end() || (device->second.workers == 0 && now - device->second.left > kAwhile);
 }
 
-bool Pool::HasPlaceAlone(const Worker& worker) const {
-  const std::string place = PlaceOf(worker.registration);
+bool Pool::MayMeasure(const Worker& worker) const {
   return std::none_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
     const Worker& other = entry.second;
-    return other.task != nullptr && other.task->task.alone && PlaceOf(other.registration) == place;
+    return other.task != nullptr && other.task->task.alone && other.place == worker.place;
   });
 }
 
@@ -222,7 +222,9 @@ void Pool::Dispatch() {
   for (auto& [number, worker] : workers_) {
     if (worker.task != nullptr || worker.leaving || !worker.killed.empty()) continue;
     auto fits = std::find_if(queue_.begin(), queue_.end(),
-                             [&, w = &worker](const TaskPtr& task) { return Fits(*w, *task, now); });
+                             [&, w = &worker, may_measure = MayMeasure(worker)](const TaskPtr& task) {
+                               return Fits(*w, may_measure, *task, now);
+                             });
     if (fits == queue_.end()) continue;
     worker.task = *fits;
     queue_.erase(fits);
@@ -277,6 +279,7 @@ absl::StatusOr<int> Pool::Connect(const v1::Registration& registration, std::sha
   Worker& worker = workers_[number];
   worker.number = number;
   worker.registration = registration;
+  worker.place = PlaceOf(registration);
   worker.link = std::move(link);
   worker.heard = std::chrono::steady_clock::now();
   ++devices_[registration.target()].workers;

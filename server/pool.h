@@ -135,8 +135,8 @@ class Pool {
   void ExpireQueue(SteadyTime now, Actions& actions);
   void Interrupt(const std::string& target);
   bool AnyWorkerFor(const std::string& target) const;
-  bool Fits(const Worker& worker, const Task& task, SteadyTime now) const;
-  bool HasPlaceAlone(const Worker& worker) const;
+  bool Fits(const Worker& worker, bool may_measure, const Task& task, SteadyTime now) const;
+  bool MayMeasure(const Worker& worker) const;  // whether it would be alone
   void PutBack(const TaskPtr& task, std::chrono::milliseconds pause);
   static void Run(Actions& actions);
 

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,26 +18,26 @@ namespace {
 // For a quiet machine: of somebody who waits, and of nobody.
 constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(5), kMuchPatience = std::chrono::minutes(10);
 
-// That nobody waits for, for so long at least: requests always go first, and it may wait long for a quiet machine.
-void MakeItWait(PoolTask& task, std::chrono::milliseconds after) {
-  task.not_before = std::chrono::steady_clock::now() + after;
-  task.most_interruptions = after.count() > 0 ? std::numeric_limits<int>::max() : PoolTask().most_interruptions;
-  task.pause = after;
-  task.alone = after.count() > 0;
-  task.message.mutable_tune()->set_patience_ms((after.count() > 0 ? kMuchPatience : kPatience).count());
+// Other work goes first for so long at least, and it may wait long for a quiet machine. Without: somebody waits for it.
+void LetOthersGoFirst(PoolTask& task, std::optional<std::chrono::milliseconds> after) {
+  task.alone = after.has_value();
+  task.pause = after.value_or(std::chrono::milliseconds(0));
+  task.not_before = std::chrono::steady_clock::now() + task.pause;
+  task.most_interruptions = task.alone ? std::numeric_limits<int>::max() : PoolTask().most_interruptions;
+  task.message.mutable_tune()->set_patience_ms((task.alone ? kMuchPatience : kPatience).count());
 }
 
 // One that has been queued when nobody waited for it.
 void HurryTuning(Services& services, const std::string& key) {
   services.pool.Hurry([&](PoolTask& task) {
     if (!task.message.has_tune() || task.message.tune().manifest().key() != key) return false;
-    MakeItWait(task, std::chrono::milliseconds(0));
+    LetOthersGoFirst(task, std::nullopt);
     return true;
   });
 }
 
 absl::StatusOr<PoolTask> TaskFor(Services& services, const v1::Manifest& manifest, const v1::CompileRequest& request,
-                                 std::chrono::milliseconds after) {
+                                 std::optional<std::chrono::milliseconds> after) {
   PoolTask task;
   task.target = manifest.target();
   task.to_run = true;
@@ -49,7 +50,7 @@ absl::StatusOr<PoolTask> TaskFor(Services& services, const v1::Manifest& manifes
   for (const v1::BlobRef& blob : {manifest.program(), manifest.ir()}) {
     ASSIGN_OR_RETURN((*tune.mutable_blobs())[blob.digest()], services.index.blobs().Read(blob.digest()));
   }
-  MakeItWait(task, after);
+  LetOthersGoFirst(task, after);
   return task;
 }
 
@@ -116,7 +117,7 @@ absl::StatusOr<Outcome> Land(Services& services, const std::string& key, absl::S
 }
 
 void Begin(Services& services, const std::shared_ptr<Flight>& flight, const v1::Manifest& manifest,
-           const v1::CompileRequest& request, std::chrono::milliseconds after) {
+           const v1::CompileRequest& request, std::optional<std::chrono::milliseconds> after) {
   absl::StatusOr<PoolTask> task = TaskFor(services, manifest, request, after);
   if (!task.ok()) return services.inflight.Finish(flight, task.status());
   task->on_progress = [flight](const v1::Progress& progress) { flight->Tell(progress); };
@@ -138,14 +139,14 @@ void Begin(Services& services, const std::shared_ptr<Flight>& flight, const v1::
 bool CannotBeTuned(Services& services, const std::string& key) { return services.tuning.HasGivenUp(key); }
 
 std::shared_ptr<Flight> JoinTuning(Services& services, const v1::Manifest& manifest, const v1::CompileRequest& request,
-                                   std::chrono::milliseconds after) {
+                                   std::optional<std::chrono::milliseconds> after) {
   if (CannotBeTuned(services, manifest.key())) return nullptr;
   const std::string alias = absl::StrCat("tune ", manifest.key());
   InflightTable::Joined joined = services.inflight.Join(alias);
   if (joined.leads) {
     services.inflight.Keep(joined.flight);
     Begin(services, joined.flight, manifest, request, after);
-  } else if (after.count() == 0) {
+  } else if (!after) {
     HurryTuning(services, manifest.key());
   }
   return joined.flight;

@@ -1,6 +1,7 @@
 #ifndef PREHEAT_SERVER_WORKER_TASK_CONTEXT_H_
 #define PREHEAT_SERVER_WORKER_TASK_CONTEXT_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -27,9 +28,11 @@ struct TaskContext {
   const std::atomic<bool>* cancelled = nullptr;
   int64_t memory_bytes = 0;  // that the worker may hold before it is ended; 0: any number
 
-  // What the inputs of a program may have, of which so many copies will be held.
-  int64_t InputBytes(int copies) const {
-    return memory_bytes > 0 ? memory_bytes / copies : reference::InputOptions().max_bytes;
+  // What the inputs of a program that is run here may have: each is held twice at least, as it was made and as eager in
+  // float64 or the artifact has it.
+  int64_t InputBytes() const {
+    const int64_t most = reference::InputOptions().max_bytes;
+    return memory_bytes > 0 ? std::min(memory_bytes / 2, most) : most;
   }
 };
 

@@ -100,7 +100,7 @@ absl::StatusOr<autotune::TuneOptions> TuneOptionsOf(const v1::TuneTask& task, co
   tune.compile = options;
   reference::InputOptions inputs;
   ASSIGN_OR_RETURN(inputs.symbols, reference::CompleteSymbols(canonical.program, {}));
-  inputs.max_bytes = context.InputBytes(/*copies=*/2);
+  inputs.max_bytes = context.InputBytes();
   ASSIGN_OR_RETURN(tune.inputs, reference::GenerateInputs(canonical.program, inputs));
   tune.symbols = inputs.symbols;
   ASSIGN_OR_RETURN(tune.gpu, DeviceFor(options.target));
@@ -154,7 +154,7 @@ absl::StatusOr<v1::TaskDone> RunTuneTask(const v1::TuneTask& task, const TaskCon
   ASSIGN_OR_RETURN(Canonical canonical, ReadCanonical(task, options));
   absl::StatusOr<autotune::TuneOptions> tune = TuneOptionsOf(task, canonical, options, context);
   if (!tune.ok()) return NotTuned(std::string(tune.status().message()));
-  GpuWatch watch;
+  GpuWatch watch(context.cancelled);
   if (tune->gpu != nullptr && !task.when_busy()) tune->watch = [&](autotune::Moment at) { return watch.Look(at); };
   absl::StatusOr<autotune::TuneResult> result = autotune::Tune(canonical, *tune);
   if (absl::IsCancelled(result.status()) || GetError(result.status()).kind == "gpu_busy") return result.status();

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "autotune/device_lock.h"
+#include "autotune/quiet_machine.h"
 #include "cache/clock.h"
 #include "compiler/capture/bind_dims.h"
 #include "compiler/reference/inputs/inputs.h"
@@ -192,9 +192,7 @@ absl::StatusOr<v1::TaskDone> Verify(const v1::VerifyTask& task, const AtenProgra
                                     const TaskContext& context) {
   const std::atomic<bool>* cancelled = context.cancelled;
   Symbols symbols;
-  // As they are, and in float64 or as the artifact has them.
-  const int64_t most = context.InputBytes(/*copies=*/2);
-  ASSIGN_OR_RETURN(std::vector<HostTensor> inputs, MakeInputs(program, task.request(), most, symbols));
+  ASSIGN_OR_RETURN(std::vector<HostTensor> inputs, MakeInputs(program, task.request(), context.InputBytes(), symbols));
   ASSIGN_OR_RETURN(std::vector<HostTensor> exact, RunEager(program, inputs, symbols, /*float64=*/true, cancelled));
   ASSIGN_OR_RETURN(std::vector<HostTensor> eager, RunEager(program, inputs, symbols, /*float64=*/false, cancelled));
   v1::TaskDone done;

@@ -51,6 +51,20 @@ absl::Status Busy(const Gpu& gpu, const GpuUse& use) {
                     .fix = "it is tried again when the GPU is free; or set tune_when_busy"});
 }
 
+// Looks at the worker's GPU now and then.
+template <typename IsFree>
+absl::Status WaitUntil(std::chrono::milliseconds patience, const std::atomic<bool>* cancelled, IsFree is_free) {
+  const Gpu& gpu = *WorkersGpu();
+  const auto give_up = std::chrono::steady_clock::now() + patience;
+  while (true) {
+    ASSIGN_OR_RETURN(const GpuUse use, UseOf(gpu));
+    if (is_free(use)) return absl::OkStatus();
+    if (cancelled != nullptr && *cancelled) return absl::CancelledError("cancelled");
+    if (std::chrono::steady_clock::now() >= give_up) return Busy(gpu, use);
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
 }  // namespace
 
 bool SelectDevice(absl::string_view device) {
@@ -93,39 +107,21 @@ absl::StatusOr<Device*> DeviceFor(const std::string& target) {
 }
 
 absl::Status WaitForGpu(std::chrono::milliseconds patience, const std::atomic<bool>* cancelled) {
-  const Gpu* gpu = WorkersGpu();
-  if (gpu == nullptr) return absl::OkStatus();
+  if (WorkersGpu() == nullptr) return absl::OkStatus();
   const int64_t most = kUnusedBytes + (HoldsGpu() ? kOwnBytes : 0);
-  const auto give_up = std::chrono::steady_clock::now() + patience;
-  while (true) {
-    ASSIGN_OR_RETURN(const GpuUse use, UseOf(*gpu));
+  return WaitUntil(patience, cancelled, [&](const GpuUse& use) {
     // The time may be our own last artifact's.
-    if (use.memory_bytes <= most && (HoldsGpu() || use.percent <= kUnusedPercent)) return absl::OkStatus();
-    if (cancelled != nullptr && *cancelled) return absl::CancelledError("cancelled");
-    if (std::chrono::steady_clock::now() >= give_up) return Busy(*gpu, use);
-    std::this_thread::sleep_for(kPoll);
-  }
+    return use.memory_bytes <= most && (HoldsGpu() || use.percent <= kUnusedPercent);
+  });
 }
 
 absl::Status GpuWatch::Look(autotune::Moment moment) {
-  if (moment == autotune::Moment::kAtRest) return WaitForRest();
-  const Gpu& gpu = *WorkersGpu();
-  const absl::StatusOr<GpuUse> use = UseOf(gpu);
-  if (!use.ok()) return absl::OkStatus();
-  if (moment == autotune::Moment::kAllLoaded) loaded_bytes_ = use->memory_bytes;
-  return use->memory_bytes > loaded_bytes_ + kNewcomersBytes ? Busy(gpu, *use) : absl::OkStatus();
-}
-
-// Until what ran last, which may be ours, is over by the driver's account.
-absl::Status GpuWatch::WaitForRest() const {
-  const Gpu& gpu = *WorkersGpu();
-  const auto give_up = std::chrono::steady_clock::now() + kRest;
-  while (true) {
-    const absl::StatusOr<GpuUse> use = UseOf(gpu);
-    if (!use.ok() || use->percent <= kUnusedPercent) return absl::OkStatus();
-    if (std::chrono::steady_clock::now() >= give_up) return Busy(gpu, *use);
-    std::this_thread::sleep_for(kPoll);
+  if (moment == autotune::Moment::kAtRest) {  // what ran last, which may be ours, is soon over by the driver's account
+    return WaitUntil(kRest, cancelled_, [](const GpuUse& use) { return use.percent <= kUnusedPercent; });
   }
+  ASSIGN_OR_RETURN(const GpuUse use, UseOf(*WorkersGpu()));
+  if (moment == autotune::Moment::kAllLoaded) loaded_bytes_ = use.memory_bytes;
+  return use.memory_bytes > loaded_bytes_ + kNewcomersBytes ? Busy(*WorkersGpu(), use) : absl::OkStatus();
 }
 
 bool HoldsGpu() { return TheState().holds; }

@@ -33,14 +33,15 @@ absl::StatusOr<Device*> DeviceFor(const std::string& target);
 // when it is still used after `patience`, FAILED_PRECONDITION "no_nvml" when that cannot be told; CANCELLED.
 absl::Status WaitForGpu(std::chrono::milliseconds patience, const std::atomic<bool>* cancelled);
 
-// Looks after others who come while this process measures on its GPU: they want its memory, too. UNAVAILABLE "gpu_busy"
-// then. Not for several threads at once.
+// Looks after others who come while this process measures on its GPU: they want its memory, too. Errors as of
+// WaitForGpu. Not for several threads at once.
 class GpuWatch {
  public:
+  explicit GpuWatch(const std::atomic<bool>* cancelled) : cancelled_(cancelled) {}
   absl::Status Look(autotune::Moment moment);
 
  private:
-  absl::Status WaitForRest() const;
+  const std::atomic<bool>* const cancelled_;
   int64_t loaded_bytes_ = 0;  // of the whole GPU, when all of ours was there
 };
 

@@ -666,8 +666,9 @@ extern "C" int cublasLtMatmul(void*, void* desc, const void*, const void* a, voi
   });
 }
 
-// --- NVIDIA's management library: a GPU that nobody uses, or what PREHEAT_EMULATED_USE, a file, says: "MiB percent"
-// ---
+// --- NVIDIA's management library ---
+
+// A GPU that nobody uses, or what the file PREHEAT_EMULATED_USE says: "MiB percent".
 std::pair<uint64_t, unsigned> EmulatedUse() {
   uint64_t mebibytes = 0;
   unsigned percent = 0;
